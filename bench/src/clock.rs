@@ -7,7 +7,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
-/// How far the wall clock is ahead of the monotonic one, in nanoseconds.
+/// The difference between the wall clock and the monotonic one, in nanoseconds.
 pub(crate) fn wall_ahead_ns() -> u64 {
     nanos(ClockId::Realtime).saturating_sub(monotonic_ns())
 }

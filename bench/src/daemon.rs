@@ -1,9 +1,10 @@
-//! The daemon under test: the real `obey` of the same build, in a folder of its own, with agents that are this
-//! program.
+//! The daemon under test: the real `obey` of the same build, in its own folder, with this program as its
+//! agents.
 //!
-//! How that comes about without a word in the daemon: it starts shims and scripted agents by its own path, noted at
-//! its start, so that a daemon whose file was replaced starts those of the new version. So the file is replaced once
-//! the daemon is ready. This program then gets both calls; the shim's it hands over to the real `obey`.
+//! How this works without support in the daemon: the daemon starts shims and scripted agents by its own path,
+//! recorded at its start, so that a daemon whose file was replaced starts those of the new version. The
+//! benchmark therefore replaces the file once the daemon is ready. This program then receives both calls; the
+//! shim's call is passed on to the real `obey`.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -22,21 +23,21 @@ use crate::peer::Peer;
 
 const REAL: &str = "obey.real";
 
-/// Called as the shim or as a sandbox' stage: becomes the real one.
+/// Called as the shim or as a sandbox stage: becomes the real one.
 pub(crate) fn become_shim() -> Result<()> {
     let real = std::env::current_exe()?.with_file_name(REAL);
     let error = Command::new(&real).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| real.display().to_string())
 }
 
-/// The emitter without anybody between.
+/// The emitter alone, without anything in between.
 pub(crate) fn agent_alone() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("scripted-agent");
     Ok(command)
 }
 
-/// A command as it is typed; its words have no blanks in them.
+/// Parses a command line; its words contain no spaces.
 pub(crate) fn command_line(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -44,7 +45,7 @@ pub(crate) fn command_line(line: &str) -> Command {
     command
 }
 
-/// Sessions that are created side by side.
+/// Sessions that are created concurrently.
 const AT_A_TIME: usize = 8;
 
 async fn create(peer: Peer, campaign_id: String) -> Result<Session> {
@@ -60,14 +61,14 @@ async fn create(peer: Peer, campaign_id: String) -> Result<Session> {
     Ok(Session { id: created.id, shim })
 }
 
-/// A place for one daemon. Everything in it is gone when it is dropped, running agents included.
+/// The folder of one daemon. Dropping it removes everything, including running agents.
 pub(crate) struct Home {
     root: PathBuf,
     socket_dir: PathBuf,
     daemon: Option<Child>,
     /// Shims that hold agents.
     shims: Vec<u32>,
-    /// Serve on a port and keep the real program: for what needs no agents.
+    /// Serve on a port and keep the real program: for measurements that need no agents.
     on_port: bool,
     address: Option<SocketAddr>,
 }
@@ -80,14 +81,14 @@ pub(crate) struct Session {
 }
 
 impl Home {
-    /// Makes a place; nothing runs yet.
+    /// Creates the folder; nothing runs yet.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let own = std::env::current_exe()?;
         let target = own.parent().and_then(Path::parent).context("no target folder")?;
         let root = target.join("bench-run").join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(root.join("bin"))?;
         std::fs::create_dir_all(root.join("project"))?;
-        // Paths of sockets are short.
+        // The paths of sockets must be short.
         let socket_dir = std::env::temp_dir().join(format!("obey-bench-{name}-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&socket_dir)?;
         let home = Self { root, socket_dir, daemon: None, shims: Vec::new(), on_port: false, address: None };
@@ -141,7 +142,7 @@ impl Home {
         Ok(took)
     }
 
-    /// Has the daemon serve on a port from its next start on.
+    /// Makes the daemon serve on a port from its next start on.
     pub(crate) fn listen_on_a_port(&mut self) {
         self.on_port = true;
     }
@@ -150,7 +151,7 @@ impl Home {
         self.address.context("the daemon has no port")
     }
 
-    /// The one project of this place.
+    /// The only project of this folder.
     pub(crate) fn project(&self) -> PathBuf {
         self.root.join("project")
     }
@@ -178,7 +179,7 @@ impl Home {
         command
     }
 
-    /// Kills the daemon as a crash would; its agents go on.
+    /// Kills the daemon like a crash; its agents keep running.
     pub(crate) fn crash(&mut self) -> Result<()> {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill()?;
@@ -187,7 +188,7 @@ impl Home {
         Ok(())
     }
 
-    /// Ends the daemon politely; its agents go on.
+    /// Stops the daemon gracefully; its agents keep running.
     pub(crate) fn end(&mut self) -> Result<()> {
         if let Some(mut daemon) = self.daemon.take() {
             if let Some(pid) = i32::try_from(daemon.id()).ok().and_then(rustix::process::Pid::from_raw) {
@@ -239,7 +240,7 @@ impl Home {
         Ok(sessions)
     }
 
-    /// Starts a daemon, a project and one session in a new place.
+    /// Starts a daemon, a project and one session in a new folder.
     pub(crate) async fn with_session(name: &str) -> Result<(Self, Peer, Session)> {
         let mut home = Self::new(name)?;
         home.start()?;
@@ -253,7 +254,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // Gone already is as good.
+            // An error means that it has already ended.
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
@@ -265,7 +266,7 @@ impl Drop for Home {
     }
 }
 
-/// The floor, running.
+/// The running floor.
 pub(crate) struct Floor {
     child: Child,
     socket: PathBuf,
@@ -275,7 +276,7 @@ pub(crate) struct Floor {
 impl Floor {
     pub(crate) fn start() -> Result<Self> {
         let socket = std::env::temp_dir().join(format!("obey-bench-floor-{}.sock", std::process::id()));
-        // Left behind by the floor before.
+        // Left by a previous floor.
         let _ = std::fs::remove_file(&socket);
         let began = Instant::now();
         let mut child = Command::new(std::env::current_exe()?)

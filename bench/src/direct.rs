@@ -1,5 +1,5 @@
-//! Agents without the daemon: each driven as its own documentation says, by as little as will do. Reads lines on the
-//! thread that measures and takes the time right after a line is there.
+//! Drives agents without the daemon, each as its own documentation describes, with as little code as
+//! possible. Reads lines on the measuring thread and takes the time as soon as a line is there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::tools;
 
-/// Which agent.
+/// The kind of agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Claude,
@@ -27,7 +27,8 @@ pub(crate) enum Extras {
     Tools,
 }
 
-/// What a turn looked like: when its first piece was read, and how old each piece was then, in microseconds.
+/// The measurements of a turn: when its first chunk was read, and the age of each chunk at that time, in
+/// microseconds.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) first_ns: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes a part of the text that was read now.
+    /// Adds text that was just read.
     pub(crate) fn take(&mut self, text: &str) -> Result<()> {
         let now = stamp::now_ns();
         let sent =
@@ -48,14 +49,14 @@ impl Heard {
         Ok(())
     }
 
-    /// All came.
+    /// Checks that all chunks arrived.
     pub(crate) fn check(self, count: u64) -> Result<Self> {
         ensure!(self.reader.count() == count, "{} of {count} pieces came", self.reader.count());
         Ok(self)
     }
 }
 
-/// A program that is spoken to over its pipes, with a conversation begun.
+/// A program driven over its pipes, with a started conversation.
 pub(crate) struct Program {
     kind: Kind,
     child: Child,
@@ -67,7 +68,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts the program and a conversation, so far that it takes prompts.
+    /// Starts the program and a conversation, until it accepts prompts.
     pub(crate) fn start(kind: Kind, extras: Extras, world: &World) -> Result<Self> {
         let (program, word) = tools::command()?;
         let missing = "it is not installed; run scripts/setup-tests";
@@ -112,7 +113,7 @@ impl Program {
         let (program, word) = tools::command()?;
         let server = json!({"command": program, "args": [word]});
         match (self.kind, extras) {
-            // It takes a prompt at once.
+            // It accepts a prompt at once.
             (Kind::Claude, _) => {}
             (Kind::Codex, extras) => {
                 let client = json!({"name": "bench", "title": "Bench", "version": "0"});
@@ -139,7 +140,7 @@ impl Program {
         Ok(())
     }
 
-    /// Has a turn played and reads it to its end.
+    /// Runs a turn and reads it to its end.
     pub(crate) fn turn(&mut self, prompt: &str) -> Result<Heard> {
         match self.kind {
             Kind::Claude => {
@@ -213,13 +214,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The Responses API without an agent: one request, its events read as they come.
+/// The Responses API without an agent: one request, its events read as they arrive.
 pub(crate) async fn ask_endpoint(client: &reqwest::Client, base_url: &str, prompt: &str) -> Result<Heard> {
     let body = json!({"model": "gpt-5.5", "stream": true, "input": [{"type": "message", "role": "user",
         "content": [{"type": "input_text", "text": prompt}]}]});

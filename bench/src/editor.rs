@@ -1,5 +1,5 @@
-//! An editor for measuring: starts a program that speaks the Agent Client Protocol and reads its lines on the thread
-//! that measures, taking the time right after a line is there.
+//! An editor for measurements: starts a program that speaks the Agent Client Protocol and reads its lines on
+//! the measuring thread, taking the time as soon as a line is there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::direct;
 use crate::emitter::{FILLER, Script};
 use crate::stats;
 
-/// A program at whose pipes we sit.
+/// A program connected by pipes.
 pub(crate) struct Editor {
     child: Child,
     stdin: ChildStdin,
@@ -23,9 +23,9 @@ pub(crate) struct Editor {
     last_id: u64,
 }
 
-/// What a turn looked like from here.
+/// The measurements of a turn.
 pub(crate) struct Heard {
-    /// From each chunk's writing to its reading, in microseconds, sorted.
+    /// From the writing of each chunk to its reading, in microseconds, sorted.
     pub(crate) ages: Vec<f64>,
     pub(crate) span: Duration,
 }
@@ -59,7 +59,7 @@ impl Editor {
         Ok(id)
     }
 
-    /// Sends a request and waits for its answer, passing over everything else.
+    /// Sends a request and waits for its answer, ignoring everything else.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         let id = self.ask(method, params)?;
         loop {
@@ -71,7 +71,7 @@ impl Editor {
         }
     }
 
-    /// Introduces itself; returns how long it took since `began`.
+    /// Sends `initialize`; returns the time since `began`.
     pub(crate) fn initialize(&mut self, began: Instant) -> Result<Duration> {
         self.call("initialize", &json!({"protocolVersion": 1, "clientCapabilities": {}}))?;
         Ok(began.elapsed())
@@ -93,8 +93,8 @@ impl Editor {
         self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Reads a turn whose stamped pieces may come several in a line or in parts, as others tell them; every one once, in
-    /// order. Returns how old each was.
+    /// Reads a turn whose stamped chunks may arrive several in a line or split, as other adapters send them;
+    /// each exactly once, in order. Returns their ages.
     pub(crate) fn stamped(&mut self, count: u64) -> Result<Vec<f64>> {
         let mut heard = direct::Heard::default();
         loop {
@@ -111,7 +111,7 @@ impl Editor {
         }
     }
 
-    /// Reads a turn to the line that ends it: every chunk once, in order.
+    /// Reads a turn up to the line that ends it: every chunk exactly once, in order.
     pub(crate) fn turn(&mut self, chunks: u64, ends: impl Fn(&str) -> bool) -> Result<Heard> {
         let mut ages = Vec::with_capacity(usize::try_from(chunks).unwrap_or(0));
         let (mut first, mut last) = (None, 0);
@@ -132,7 +132,7 @@ impl Editor {
         Ok(Heard { ages: stats::sorted(ages), span })
     }
 
-    /// Reads until every one of these requests is answered; returns how many chunks came.
+    /// Reads until all of these requests are answered; returns the number of chunks.
     pub(crate) fn finish(&mut self, mut waiting: std::collections::HashSet<u64>) -> Result<u64> {
         let mut chunks = 0;
         while !waiting.is_empty() {
@@ -153,13 +153,13 @@ impl Editor {
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The number and the time in a chunk of either side, if it is one and whole.
+/// Returns the number and the time of a chunk from either side, if it is complete.
 fn chunk(line: &str) -> Option<(u64, u64)> {
     let text = line.rsplit_once("\"text\":\"")?.1.split_once('"')?.0;
     let (number, rest) = text.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! The agent of the benchmarks: speaks the scripted agent's lines and says as many chunks as its prompt asks for, each
-//! with its number and the time it was written. Blocking, one thread, one write per chunk.
+//! The agent of the benchmarks: speaks the scripted agent's protocol and emits as many chunks as its prompt
+//! requests, each with its number and the time it was written. Blocking, one thread, one write per chunk.
 
 use std::io::{BufRead, Lines, StdinLock};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use crate::clock::monotonic_ns;
 
-/// What a prompt asks for.
+/// The parameters in a prompt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Script {
     pub(crate) chunks: u64,
-    /// Between two chunks; none: as fast as the pipe takes them.
+    /// The pause between two chunks; zero: as fast as the pipe accepts them.
     pub(crate) gap: Duration,
-    /// A single line this long instead of chunks.
+    /// A single line of this length instead of chunks.
     pub(crate) line_bytes: u64,
-    /// Permissions that are asked one after the other instead; each chunk then says how long its answer took.
+    /// Permissions to request one after the other instead; each chunk then contains the time its answer took.
     pub(crate) asks: u64,
 }
 
@@ -38,7 +38,7 @@ impl Script {
         Self { chunks: 0, gap: Duration::ZERO, line_bytes: 0, asks }
     }
 
-    /// The text of a prompt for it.
+    /// Returns the prompt text of the script.
     pub(crate) fn prompt(&self) -> String {
         format!("{} {} {} {}", self.chunks, self.gap.as_micros(), self.line_bytes, self.asks)
     }
@@ -51,7 +51,7 @@ impl Script {
     }
 }
 
-/// What fills a chunk behind its number and its time; forty bytes of text are a usual delta.
+/// The text of a chunk after its number and time; forty bytes of text are a usual delta.
 pub(crate) const FILLER: &str = "and so it goes";
 
 /// Runs the agent until its input ends.
@@ -110,7 +110,7 @@ fn play(script: &Script) {
     }
 }
 
-/// Asks, waits for the answer, and says how long it took, in the place where other chunks have their time.
+/// Requests permissions, waits for each answer, and emits how long it took, in place of a chunk's time.
 fn ask(count: u64, lines: &mut Lines<StdinLock<'_>>) {
     for number in 0..count {
         let asked = serde_json::json!({"say": "asked", "id": format!("n{number}"),
@@ -118,7 +118,7 @@ fn ask(count: u64, lines: &mut Lines<StdinLock<'_>>) {
         let line = format!("{asked}\n");
         let began = monotonic_ns();
         write_all(line.as_bytes());
-        // Whoever asks is told nothing else; without an answer there is nothing left to do.
+        // While asking, the agent receives nothing else; without an answer there is nothing left to do.
         if lines.next().is_none() {
             std::process::exit(0);
         }
@@ -138,7 +138,7 @@ fn long_line(mut bytes: u64) {
     write_all(b"\n");
 }
 
-/// Writes past every buffer. Without a reader there is nothing left to do.
+/// Writes unbuffered. Without a reader there is nothing left to do.
 fn write_all(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {

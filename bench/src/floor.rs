@@ -1,7 +1,7 @@
-//! The floor: a bare relay in memory, pipe in, gRPC stream out. No journal, no rules, no shim, no recovery. What any
-//! daemon on this machine, with these libraries, cannot be much better than.
+//! The floor: a bare relay in memory, pipe in, gRPC stream out. No journal, no rules, no shim, no recovery.
+//! No daemon on this machine, with these libraries, can be much better than this.
 //!
-//! It answers to the same calls as the daemon, so that one client reads both.
+//! It serves the same calls as the daemon, so that one client reads both.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -57,12 +57,12 @@ async fn serve(socket: PathBuf) -> Result<()> {
 struct Relay {
     log: Arc<Log>,
     input: Arc<tokio::sync::Mutex<ChildStdin>>,
-    /// Killed with us.
+    /// Killed together with us.
     #[allow(dead_code)]
     emitter: tokio::process::Child,
 }
 
-/// Every line so far, and how many there are.
+/// All lines so far, and their number.
 struct Log {
     lines: Mutex<Vec<Arc<str>>>,
     count: watch::Sender<usize>,
@@ -89,7 +89,7 @@ async fn take_output(mut output: ChildStdout, log: Arc<Log>) {
     }
 }
 
-/// Reads the log from a place on.
+/// Reads the log from a position on.
 struct Lines {
     log: Arc<Log>,
     at: usize,

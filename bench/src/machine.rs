@@ -1,4 +1,4 @@
-//! The machine under the figures: who else uses it, and what processes cost. Reads /proc.
+//! The machine behind the measurements: its other load, and the cost of processes. Reads /proc.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Runs this program again in the real-time class, which everything it starts inherits: on a machine with other work
-/// all sides are then measured as if it had none. Without the right to that it measures all the same, and says so.
+/// Runs this program again in the real-time class, which all its children inherit: on a machine with other
+/// work all sides are then measured as if there were none. Without that permission it still measures, and
+/// prints a note.
 pub(crate) fn rerun_first_in_line(mark: &str) -> Result<()> {
     let chrt = ["--rr", "1"];
     let may = Command::new("chrt").args(chrt).arg("true").output().is_ok_and(|tried| tried.status.success());
@@ -35,7 +36,7 @@ pub(crate) fn pressure() -> String {
     format!("load {} · busy {:.0} % · steal {:.1} %", load.join(" "), steal.busy(), steal.percent())
 }
 
-/// A moment of the processors' accounts.
+/// A snapshot of the processors' accounting.
 pub(crate) struct Steal {
     fields: Vec<u64>,
 }
@@ -82,7 +83,7 @@ fn of_lines(path: &str, field: &str) -> Result<u64> {
     Ok(word.parse()?)
 }
 
-/// Forgets how large a process has been, so that its next peak can be told.
+/// Resets the peak memory of a process, so that its next peak can be measured.
 pub(crate) fn reset_peak(pid: u32) -> Result<()> {
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
@@ -93,11 +94,11 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     let rest = stat.rsplit_once(')').context("stat")?.1;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-    // USER_HZ is 100 on every Linux there is.
+    // USER_HZ is 100 on every Linux.
     Ok(Duration::from_millis(ticks * 10))
 }
 
-/// How often each thread of a process went to sleep by itself: once for every time it was woken.
+/// The voluntary context switches of each thread of a process: one for every wake-up.
 pub(crate) struct Wakeups {
     threads: BTreeMap<PathBuf, u64>,
 }
@@ -107,7 +108,7 @@ impl Wakeups {
         let mut threads = BTreeMap::new();
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             let path = task?.path().join("status");
-            // One that ends just now is not waited for.
+            // A thread that is just ending is skipped.
             if let Ok(count) = of_lines(&path.display().to_string(), "voluntary_ctxt_switches") {
                 threads.insert(path, count);
             }
@@ -115,7 +116,7 @@ impl Wakeups {
         Ok(Self { threads })
     }
 
-    /// How many there were since an earlier look, in threads that still live.
+    /// The number since an earlier snapshot, in threads that still exist.
     pub(crate) fn since(&self, before: &Self) -> u64 {
         let grown =
             |(path, count): (&PathBuf, &u64)| count - before.threads.get(path).unwrap_or(&0).min(count);
@@ -123,22 +124,22 @@ impl Wakeups {
     }
 }
 
-/// The process that started another one.
+/// The parent of a process.
 pub(crate) fn parent(pid: u32) -> Result<u32> {
     Ok(u32::try_from(status(pid, "PPid")?)?)
 }
 
-/// Open files of a process whose path has `part` in it.
+/// Open files of a process whose path contains `part`.
 pub(crate) fn open_files(pid: u32, part: &str) -> usize {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let has_part = |path: std::path::PathBuf| path.to_str().is_some_and(|path| path.contains(part));
     files.flatten().filter(|file| fs::read_link(file.path()).is_ok_and(has_part)).count()
 }
 
-/// Kills a process the hard way.
+/// Kills a process with SIGKILL.
 pub(crate) fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-        // Gone already is as good.
+        // An error means that it has already ended.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }

@@ -1,9 +1,9 @@
 //! The benchmarks: `bench [SECTION…]` prints a table with the ratio to a floor measured in the same run.
 //!
-//! One program, five roles: the runner and its client; `floor`, the bare relay everything is compared with; `tools`, a
-//! server of tools for agents that are driven directly;
-//! `scripted-agent`, the emitter that both sides read from; and `shim` or `sandbox-stage`, which hand over to the real
-//! one. The last names are the ones under which the daemon calls its own executable: see `daemon.rs`.
+//! One program, five roles: the runner and its client; `floor`, the bare relay everything is compared with;
+//! `tools`, a server of tools for agents that are driven directly; `scripted-agent`, the emitter that both
+//! sides read from; and `shim` or `sandbox-stage`, which pass on to the real one. The last names are those by
+//! which the daemon calls its own executable: see `daemon.rs`.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod clock;
@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 
 use table::Table;
 
-/// Set in the process that measures: it has a place in the scheduler of its own.
+/// Set in the measuring process, which runs in its own scheduling class.
 const INNER: &str = "OBEY_BENCH_INNER";
 
 fn main() -> std::process::ExitCode {
@@ -56,7 +56,7 @@ fn measure(wanted: &[String]) -> Result<()> {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         bail!("there is no section {unknown}; there are {}", names.join(", "));
     }
-    // One thread: a client that hops between cores would add its own wake-ups to every figure.
+    // One thread: a client that moves between cores would add its own wake-ups to every measurement.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut table = Table::default();
     for (name, run) in known.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|w| w == name))

@@ -1,4 +1,5 @@
-//! The client's end of a connection over a Unix socket, to the daemon or to the floor: both answer the same calls.
+//! The client side of a connection over a Unix socket, to the daemon or to the floor: both serve the same
+//! calls.
 
 use std::path::Path;
 
@@ -15,8 +16,7 @@ use wire::obey::v1::event_service_client::EventServiceClient;
 use wire::obey::v1::request_service_client::RequestServiceClient;
 use wire::obey::v1::turn_service_client::TurnServiceClient;
 
-/// What a client may have received and not yet taken, per stream. HTTP/2's default of 64 KiB would measure round
-/// trips.
+/// The receive window per stream. HTTP/2's default of 64 KiB would measure round trips.
 const WINDOW_BYTES: u32 = 1 << 20;
 
 #[derive(Clone)]
@@ -59,7 +59,7 @@ impl Peer {
         Ok(self.events.clone().read_events(request).await?.into_inner())
     }
 
-    /// Reads a part of a session's past.
+    /// Reads a part of a session's history.
     pub(crate) async fn replay(
         &self,
         session: &str,

@@ -1,4 +1,4 @@
-//! Reads one turn of an emitter from either side and holds it to what was sent: every chunk once, in order, unharmed.
+//! Reads one turn of an emitter from either side and verifies it: every chunk exactly once, in order, intact.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,14 @@ pub(crate) struct Follower {
     last_seq: u64,
 }
 
-/// What a turn looked like from here.
+/// The measurements of a turn.
 pub(crate) struct Heard {
-    /// From each chunk's writing to its reading, in microseconds, sorted.
+    /// From the writing of each chunk to its reading, in microseconds, sorted.
     pub(crate) ages: Vec<f64>,
-    /// From each chunk's writing to its time in the journal, which is when the shim had it; none at the floor.
+    /// From the writing of each chunk to its time in the journal, which is when the shim had it; empty for
+    /// the floor.
     pub(crate) shim_ages: Vec<f64>,
-    /// From the first chunk's writing to the last one's reading.
+    /// From the writing of the first chunk to the reading of the last.
     pub(crate) span: Duration,
 }
 
@@ -42,7 +43,7 @@ impl Heard {
 }
 
 impl Follower {
-    /// Follows from the beginning of a session on.
+    /// Follows a session from its beginning.
     pub(crate) async fn new(peer: &Peer, session: &str) -> Result<Self> {
         Self::after(peer, session, 0).await
     }
@@ -51,7 +52,7 @@ impl Follower {
         Ok(Self { stream: peer.follow(session, last_seq).await?, last_seq })
     }
 
-    /// Returns the next event; the numbers have no gaps.
+    /// Returns the next event; verifies that sequence numbers have no gaps.
     pub(crate) async fn next(&mut self) -> Result<pb::Event> {
         let event = self.stream.message().await?.context("the stream ended")?;
         ensure!(event.seq == self.last_seq + 1, "after event {} came {}", self.last_seq, event.seq);
@@ -91,7 +92,7 @@ impl Follower {
     }
 }
 
-/// Has a turn played and reads it.
+/// Runs a turn and reads it.
 pub(crate) async fn play(
     peer: &Peer,
     session: &str,
@@ -102,7 +103,7 @@ pub(crate) async fn play(
     follower.turn(script).await
 }
 
-/// Reads so many events of the past; returns how long that took, and the time to the first one.
+/// Reads a number of past events; returns how long that took, and the time to the first one.
 pub(crate) async fn replay(peer: &Peer, session: &str, count: u64) -> Result<(Duration, Duration)> {
     let began = Instant::now();
     let mut stream = peer.replay(session, 0, count).await?;
@@ -117,12 +118,12 @@ pub(crate) async fn replay(peer: &Peer, session: &str, count: u64) -> Result<(Du
     Ok((began.elapsed(), first.unwrap_or_default()))
 }
 
-/// The number and the time in a chunk, if it is one and whole.
+/// Returns the number and the time of a chunk, if it is complete.
 fn chunk(json: &str) -> Option<(u64, u64)> {
     chunk_of(json.split_once("\"text\":\"")?.1.split_once('"')?.0)
 }
 
-/// The same of a chunk's text.
+/// The same for a chunk's text.
 pub(crate) fn chunk_of(text: &str) -> Option<(u64, u64)> {
     let (number, rest) = text.split_once(' ')?;
     let (written, filler) = rest.split_once(' ')?;

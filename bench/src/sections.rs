@@ -1,4 +1,4 @@
-//! What is measured, in the order of a run.
+//! The measurements, in the order of a run.
 
 mod acp;
 mod adapters;
@@ -24,7 +24,7 @@ use crate::table::Table;
 /// One block of measurements.
 pub(crate) type Section = fn(&mut Table) -> Pin<Box<dyn Future<Output = Result<()>> + '_>>;
 
-/// Every section by the name that chooses it.
+/// Every section by the name that selects it.
 pub(crate) const ALL: &[(&str, Section)] = &[
     ("latency", |table| Box::pin(latency::one(table))),
     ("fanout", |table| Box::pin(latency::fan_out(table))),

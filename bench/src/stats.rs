@@ -1,4 +1,4 @@
-//! Percentiles, medians, and the words for figures.
+//! Percentiles, medians, and the formatting of figures.
 
 use std::time::Duration;
 

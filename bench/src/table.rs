@@ -10,16 +10,16 @@ pub(crate) struct Table {
     is_broken: bool,
 }
 
-/// What a figure should be. Both kinds are met by being at or below.
+/// The goal of a figure.
 pub(crate) enum Goal {
-    /// Worth knowing only.
+    /// For information only.
     None,
     AtMost(f64, String),
     AtLeast(f64, String),
 }
 
 impl Table {
-    /// Adds a row and prints it at once. `judged` is the number the goal is about.
+    /// Adds a row and prints it at once. `judged` is the number the goal applies to.
     pub(crate) fn row(&mut self, what: &str, ours: String, floor: String, judged: f64, goal: Goal) {
         let (goal, met) = match goal {
             Goal::None => (String::new(), ""),
@@ -29,7 +29,7 @@ impl Table {
         self.push(what, ours, floor, String::new(), goal, met);
     }
 
-    /// Adds a row about the ratio of ours to the floor, one ratio per round.
+    /// Adds a row with the ratio of ours to the floor, one ratio per round.
     pub(crate) fn ratio(
         &mut self,
         what: &str,
@@ -53,13 +53,13 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Notes a section that did not come to its end.
+    /// Records a section that failed.
     pub(crate) fn failed(&mut self, section: &str) {
         self.is_broken = true;
         self.push(section, "FAILED".to_owned(), String::new(), String::new(), String::new(), "NO");
     }
 
-    /// Whether every section came to its end. A goal that is missed is a figure, not a failure.
+    /// Whether every section finished. A missed goal is a figure, not a failure.
     pub(crate) fn is_sound(&self) -> bool {
         !self.is_broken
     }

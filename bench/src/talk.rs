@@ -1,4 +1,4 @@
-//! A client of `betcode.v1.AgentService.Converse`: one stream at one session, read turn by turn.
+//! A client of `betcode.v1.AgentService.Converse`: one stream of one session, read turn by turn.
 
 use std::collections::HashMap;
 
@@ -21,14 +21,14 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Begins a session in a folder; its agent starts with the first message.
+    /// Creates a session in a folder; its agent starts with the first message.
     pub(crate) async fn begin(peer: &Peer, folder: &str) -> Result<Self> {
         let metadata = HashMap::from([("provider".to_owned(), "scripted".to_owned())]);
         let working_directory = folder.to_owned();
         Self::open(peer, pb::StartConversation { working_directory, metadata, ..Default::default() }).await
     }
 
-    /// Joins a session from its beginning on.
+    /// Joins a session from its beginning.
     pub(crate) async fn join(peer: &Peer, session: &str) -> Result<Self> {
         Self::open(peer, pb::StartConversation { session_id: session.to_owned(), ..Default::default() }).await
     }
@@ -44,7 +44,7 @@ impl Talk {
         }
     }
 
-    /// Returns the next event; numbers only grow.
+    /// Returns the next event; verifies that sequence numbers increase.
     pub(crate) async fn next(&mut self) -> Result<Body> {
         let event = self.events.message().await?.context("the stream ended")?;
         if event.sequence > 0 {
@@ -54,7 +54,7 @@ impl Talk {
         event.event.context("an empty event")
     }
 
-    /// Reads to the end of a turn of so many chunks; returns each one's age in microseconds.
+    /// Reads to the end of a turn with this many chunks; returns the age of each in microseconds.
     pub(crate) async fn turn(&mut self, chunks: u64) -> Result<Vec<f64>> {
         let mut ages = Vec::new();
         loop {
@@ -74,7 +74,7 @@ impl Talk {
         Ok(ages)
     }
 
-    /// Reads past so many turns.
+    /// Skips a number of turns.
     pub(crate) async fn skip_turns(&mut self, mut turns: usize) -> Result<()> {
         while turns > 0 {
             turns -= usize::from(matches!(self.next().await?, Body::TurnComplete(_)));
@@ -82,7 +82,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Reads so many pieces of text.
+    /// Reads a number of text deltas.
     pub(crate) async fn read(&mut self, mut pieces: u64) -> Result<()> {
         while pieces > 0 {
             pieces -= u64::from(matches!(self.next().await?, Body::TextDelta(_)));
@@ -90,7 +90,8 @@ impl Talk {
         Ok(())
     }
 
-    /// Reads a turn of questions and allows each at once; returns how long the agent waited, in microseconds.
+    /// Reads a turn of permission requests and allows each at once; returns how long the agent waited, in
+    /// microseconds.
     pub(crate) async fn allow(&mut self, asks: u64) -> Result<Vec<f64>> {
         let mut waits = Vec::new();
         loop {

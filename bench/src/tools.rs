@@ -1,18 +1,18 @@
-//! The smallest server of tools there can be: as many as the daemon gives its agents, each about as long, none of which
-//! anybody calls. An agent that is driven directly gets it, where both sides are to begin on the same terms. Knows MCP's
-//! lines over standard streams and nothing else.
+//! A minimal tool server: as many tools as the daemon gives its agents, each about as long, none of which is
+//! ever called. An agent that is driven directly gets it, so that both sides start under the same conditions.
+//! Knows only MCP's lines over standard streams.
 
 use std::io::{BufRead, Write};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// As many as the workbench gives an agent, with descriptions and schemas as long as its own are in the middle: 14 KB.
+/// As many tools as the workbench gives an agent, with descriptions and schemas of its average length: 14 KB.
 const TOOLS: usize = 25;
 const PROPERTIES: usize = 4;
 const DESCRIPTION_CHARS: usize = 52;
 
-/// Returns how the server is started: this program, by this word.
+/// Returns how the server is started: this program with this argument.
 pub(crate) fn command() -> Result<(String, &'static str)> {
     Ok((std::env::current_exe()?.display().to_string(), "tools"))
 }
@@ -30,7 +30,7 @@ pub(crate) fn serve() -> Result<()> {
             }),
             Some("tools/list") => json!({"tools": (0..TOOLS).map(tool).collect::<Vec<_>>()}),
             Some(_) => json!({}),
-            // An answer to nothing we asked.
+            // A response to a request we never sent.
             None => continue,
         };
         let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! The fuzzer: makes inputs, feeds them to a target, keeps those that make it behave in a new way, and reports one that
+//! The fuzzer: generates inputs, feeds them to a target, keeps those with new behaviour, and reports one that
 //! breaks it. Knows nothing of the targets.
 
 mod mutate;
@@ -13,21 +13,21 @@ use anyhow::{Context, Result, bail};
 
 pub use mutate::Random;
 
-/// What is fed with inputs. An error says what does not hold.
+/// A fuzz target. An error describes the violated property.
 pub trait Target {
     fn name(&self) -> &'static str;
 
-    /// Inputs to begin with.
+    /// Initial inputs.
     fn seeds(&self) -> Vec<Vec<u8>>;
 
-    /// Words that inputs of this kind are made of.
+    /// Words that inputs of this kind consist of.
     fn words(&self) -> &'static [&'static str];
 
-    /// Tries an input. Returns a number for how it behaved: inputs with a new one are worth changing further.
+    /// Tries an input. Returns a number for its behaviour: inputs with a new number are mutated further.
     fn run(&mut self, input: &[u8]) -> Result<u64>;
 }
 
-/// How long to go on.
+/// How long to run.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     Inputs(u64),
@@ -38,20 +38,20 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tried {
     pub inputs: u64,
-    /// Inputs that were worth keeping.
+    /// The number of inputs that were kept.
     pub kept: usize,
 }
 
 /// Longest input.
 const INPUT_MAX_BYTES: usize = 64 * 1024;
 
-/// Most inputs that are kept to be changed further.
+/// Maximum number of inputs kept for mutation.
 const KEPT_MAX: usize = 4_096;
 
-/// Longest that one input may work; what works longer can be made to work for ever.
+/// Maximum processor time of one input; a longer one can probably be made to run forever.
 const INPUT_WAIT: Duration = Duration::from_secs(10);
 
-/// Feeds a target until the bound. The error holds the input that broke it, made as small as was easy.
+/// Feeds a target until the bound. The error contains the input that broke it, reduced as far as was easy.
 pub fn run(target: &mut dyn Target, seed: u64, bound: Bound) -> Result<Tried> {
     let mut random = Random::new(seed);
     let mut kept: Vec<Vec<u8>> = corpus(target.name())?;
@@ -96,7 +96,7 @@ fn attempt(target: &mut dyn Target, input: &[u8]) -> Result<u64> {
     }
 }
 
-/// Tries an input; a panic, an error and too long a time are the same thing here.
+/// Tries an input; a panic, an error and a timeout are treated alike.
 fn quietly(target: &mut dyn Target, input: &[u8]) -> Result<u64, String> {
     let began = worked();
     let done = catch_unwind(AssertUnwindSafe(|| target.run(input)));
@@ -113,13 +113,13 @@ fn quietly(target: &mut dyn Target, input: &[u8]) -> Result<u64, String> {
     }
 }
 
-/// Returns how long this thread has worked; a busy machine or a slow disk must not count.
+/// Returns the processor time of this thread, so that a busy machine or a slow disk does not count.
 fn worked() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Cuts pieces out of an input as long as it still breaks the target.
+/// Reduces an input as long as it still breaks the target.
 fn smaller(target: &mut dyn Target, input: &[u8]) -> Vec<u8> {
     let mut small = input.to_vec();
     let mut piece = small.len() / 2;
@@ -140,7 +140,7 @@ fn smaller(target: &mut dyn Target, input: &[u8]) -> Vec<u8> {
     small
 }
 
-/// Inputs that broke something once.
+/// Inputs that broke something before.
 fn corpus(name: &str) -> Result<Vec<Vec<u8>>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut files: Vec<PathBuf> = match std::fs::read_dir(&folder) {
@@ -163,7 +163,7 @@ fn write(name: &str, input: &[u8]) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Breaks where two words stand in the right order.
+    /// Breaks if two words are in the right order.
     struct Lock;
 
     impl Target for Lock {

@@ -1,7 +1,7 @@
-//! New inputs from known ones: bits, bytes, pieces and words are changed, moved, doubled and left out. The same seed makes
-//! the same inputs.
+//! Generates new inputs from known ones: bits, bytes, parts and words are changed, moved, duplicated and
+//! removed. The same seed gives the same inputs.
 
-/// Numbers that look random and are not (xorshift).
+/// A pseudo-random number generator (xorshift).
 pub struct Random(u64);
 
 impl Random {
@@ -16,16 +16,16 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number below a bound; 0 where there is none.
+    /// Returns a number below a bound; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.number() >> 16) as usize % bound }
     }
 }
 
-/// Bytes that make readers stumble.
+/// Bytes that often break parsers.
 const ODD: &[u8] = b"\0\n\r\t \"'\\/.%{}[]:,=&+-_\x1b\x7f\x80\xc3\xff0Aa";
 
-/// Makes an input from one of the known ones.
+/// Generates an input from one of the known ones.
 pub(crate) fn change(random: &mut Random, known: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     let mut input = known.get(random.below(known.len())).cloned().unwrap_or_default();
     for _ in 0..1 + random.below(6) {
@@ -57,7 +57,7 @@ pub(crate) fn change(random: &mut Random, known: &[Vec<u8>], words: &[&str]) -> 
     input
 }
 
-/// A number for some bytes (FNV).
+/// A hash of bytes (FNV).
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

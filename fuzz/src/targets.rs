@@ -1,4 +1,4 @@
-//! What is fed.
+//! The fuzz targets.
 
 mod paths;
 mod requests;
@@ -17,7 +17,7 @@ pub fn all() -> Result<Vec<Box<dyn Target>>> {
     ])
 }
 
-/// A number for an error: its code, and the first words of what it says.
+/// A number for an error: its code, and the first words of its message.
 fn kind(error: &domain::Error) -> u64 {
     let message: String = error
         .message

@@ -1,4 +1,4 @@
-//! Every target for a fixed number of inputs from a fixed seed; `make fuzz` goes on for longer.
+//! Every target for a fixed number of inputs from a fixed seed; `make fuzz` runs longer.
 
 use anyhow::{Context, Result};
 use fuzz::{Bound, run, targets};

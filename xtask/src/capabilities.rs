@@ -1,13 +1,13 @@
-//! The table of what every provider can do. The outcomes that the scenarios of `e2e` left in a folder become
-//! `e2e/capabilities.txt`, and the table in docs/providers.md is made of that file; a test holds the two together, and
-//! every run of a scenario holds its own outcome against the file.
+//! The table of provider capabilities. The results that the scenarios of `e2e` leave in a folder become
+//! `e2e/capabilities.txt`, and the table in docs/providers.md is generated from that file. A test keeps the
+//! two in sync, and every run of a scenario compares its result with the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Agents of the scenarios, in the table's order, with how people call them.
+/// The agents of the scenarios in the table's order, with their display names.
 const AGENTS: [(&str, &str); 12] = [
     ("Scripted", "scripted"),
     ("Claude", "claude-code"),
@@ -30,11 +30,11 @@ const END: &str = "<!-- end of capabilities -->\n";
 const HEAD: &str =
     "# What became of each scenario with each agent; made by `cargo xtask capabilities`, not by hand.\n";
 
-/// Outcomes by scenario and agent.
+/// Results by scenario and agent.
 type Outcomes = BTreeMap<(String, String), String>;
 
-/// Takes the outcomes of a folder into the record, and makes the table anew. Agents and scenarios that the folder does
-/// not have keep what the record has.
+/// Merges the results of a folder into the record, and regenerates the table. Agents and scenarios that are
+/// not in the folder keep their recorded results.
 pub fn update(root: &Path, folder: &Path) -> Result<String> {
     let mut outcomes = read_record(root).unwrap_or_default();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -56,7 +56,7 @@ pub fn update(root: &Path, folder: &Path) -> Result<String> {
     Ok(table)
 }
 
-/// Checks that the page shows the record.
+/// Checks that the page matches the record.
 pub fn check(root: &Path) -> Result<()> {
     let page = std::fs::read_to_string(root.join(PAGE))?;
     let (_, shown, _) = parts(&page)?;
@@ -85,7 +85,7 @@ fn read_record(root: &Path) -> Result<Outcomes> {
     Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(entry).collect())
 }
 
-/// Reads the scenarios, in their order, out of the suite itself: name and what people are told.
+/// Parses the scenarios, in order, from the source of the suite: name and description.
 fn scenarios(root: &Path) -> Result<Vec<(String, String)>> {
     let source = std::fs::read_to_string(root.join("crates/providers/src/suite.rs"))?;
     let entry = |call: &str| {

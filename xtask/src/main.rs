@@ -1,6 +1,6 @@
-//! The commands on the tree: `cargo tidy` holds it to its rules and says where it breaks them; `cargo xtask facts`
-//! prints what a protobuf file, or the protobuf in a specification, fixes; `cargo xtask capabilities` makes the table of
-//! docs/providers.md.
+//! The commands on the source tree: `cargo tidy` checks its rules and reports violations; `cargo xtask facts`
+//! prints what a protobuf file, or the protobuf in a specification, defines; `cargo xtask capabilities`
+//! generates the table of docs/providers.md.
 
 use std::io::Write as _;
 use std::path::PathBuf;

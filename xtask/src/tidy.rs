@@ -1,5 +1,5 @@
-//! The rules of the tree, each a small function from files to breaches. `tests/tidy.rs` runs them all with the other
-//! tests, so that a broken rule is a failed test and not a remark in a review.
+//! The rules of the tree, each a small function from files to violations. `tests/tidy.rs` runs them all with
+//! the other tests, so that a violation is a failed test and not a review comment.
 
 pub mod conformance;
 pub mod errors;
@@ -19,11 +19,11 @@ use anyhow::Result;
 
 pub use tree::{File, Tree};
 
-/// One place where a rule is broken.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Breach {
     pub rule: &'static str,
-    /// File, and line where one can be named.
+    /// The file, and the line if there is one.
     pub place: String,
     /// What is wrong and what to do about it.
     pub remedy: String,
@@ -35,11 +35,11 @@ impl Breach {
     }
 }
 
-/// What a look at the tree found.
+/// The result of checking the tree.
 #[derive(Debug, Default)]
 pub struct Report {
     pub breaches: Vec<Breach>,
-    /// Worth knowing, not wrong.
+    /// For information; not a violation.
     pub notes: Vec<String>,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// A file that may break a rule, and why. An entry that is no longer needed is a breach itself.
+/// A file that may violate a rule, and why. An entry that is no longer needed is a violation itself.
 pub type Allowed = (&'static str, &'static str);
 
-/// Holds a tree to every rule.
+/// Checks every rule of a tree.
 pub fn check(root: &Path) -> Result<Report> {
     let tree = Tree::read(root)?;
     let packages = imports::packages(root)?;

@@ -1,4 +1,5 @@
-//! The rules of the tree, run with all other tests. `cargo tidy` prints the same report without the test around it.
+//! Runs the rules of the tree with all other tests. `cargo tidy` prints the same report without the test
+//! around it.
 
 use xtask::tidy;
 

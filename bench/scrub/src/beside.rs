@@ -1,20 +1,21 @@
-//! Secret scanners of others on the same text in the same run: those that are on the PATH. Each gets one file in a folder
-//! of its own, as its user would give it, and nothing else to do: no updates, no asking of services whether a secret works.
-//! The file ends with tokens that every scanner knows; one that does not name the file then has not read it.
+//! Runs other secret scanners found on the PATH on the same text in the same run. Each gets one file in its
+//! own folder, as its user would pass it, and nothing else to do: no updates, no verification of secrets with
+//! services. The file ends with tokens that every scanner knows; a scanner that does not report the file has
+//! not read it.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A scanner: its program, how it says its version, and how it is asked.
+/// A scanner: its program, its version arguments, and its scan arguments.
 struct Scanner {
     program: &'static str,
     version: &'static [&'static str],
     words: &'static [&'static str],
 }
 
-/// The file they are given. Some look only at files below the folder they are started in.
+/// The file they scan. Some look only at files below their working directory.
 pub(crate) const FILE: &str = "build.log";
 
 const SCANNERS: &[Scanner] = &[
@@ -39,25 +40,25 @@ const SCANNERS: &[Scanner] = &[
     Scanner { program: "secretlint", version: &["--version"], words: &[FILE] },
 ];
 
-/// secretlint does nothing without rules; these are the ones it recommends.
+/// secretlint does nothing without rules; these are the recommended ones.
 const SECRETLINT: &str = r#"{"rules": [{"id": "@secretlint/secretlint-rule-preset-recommend"}]}"#;
 
-/// One that is not done by then is slow enough; what it took so far counts.
+/// The timeout of a scanner; one that is slower than this counts as unfinished.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a scanner is looked at; against the second that the fastest takes.
+/// The polling interval; small against the second that the fastest scanner takes.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a scanner made of the file.
+/// The result of a scanner.
 pub(crate) enum Outcome {
     Took(Duration),
-    /// Not done when patience ended.
+    /// Not finished within the timeout.
     Unfinished,
-    /// Ended without a word about the tokens in it.
+    /// Finished without reporting the tokens in the file.
     Blind,
 }
 
-/// Tokens that every scanner has a rule for; put together here, so that no text of ours looks like a live one.
+/// Tokens that every scanner has a rule for; assembled here, so that no text of ours looks like a live one.
 pub(crate) fn tokens() -> String {
     let (aws, github) = ("AKIA", "ghp_");
     format!(
@@ -65,14 +66,14 @@ pub(crate) fn tokens() -> String {
     )
 }
 
-/// Returns what each scanner took for the file in the folder; those that are not installed are left out.
+/// Returns the time of each scanner for the file in the folder; scanners that are not installed are left out.
 pub(crate) fn scan(folder: &Path) -> std::io::Result<Vec<(String, Outcome)>> {
     std::fs::write(folder.join(".secretlintrc.json"), SECRETLINT)?;
     let mut outcomes = Vec::new();
     for scanner in SCANNERS {
         let Some(version) = version(scanner) else { continue };
         let mut best = once(scanner, folder)?;
-        // Once more for those that keep something for their next start.
+        // A second run, for scanners that cache something for their next start.
         if let (Outcome::Took(first), Outcome::Took(again)) = (&best, once(scanner, folder)?) {
             best = Outcome::Took(again.min(*first));
         }
@@ -81,7 +82,7 @@ pub(crate) fn scan(folder: &Path) -> std::io::Result<Vec<(String, Outcome)>> {
     Ok(outcomes)
 }
 
-/// Returns the program's name with its version; none if there is no such program.
+/// Returns the program's name with its version; `None` if it is not installed.
 fn version(scanner: &Scanner) -> Option<String> {
     let said = Command::new(scanner.program).args(scanner.version).stdin(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(if said.stdout.is_empty() { &said.stderr } else { &said.stdout });
@@ -89,7 +90,7 @@ fn version(scanner: &Scanner) -> Option<String> {
     Some(format!("{} {}", scanner.program, number.unwrap_or("?").trim_start_matches('v')))
 }
 
-/// Runs one. What it finds beyond the tokens, and so its exit code, does not matter here.
+/// Runs a scanner once. Its other findings, and therefore its exit code, do not matter here.
 fn once(scanner: &Scanner, folder: &Path) -> std::io::Result<Outcome> {
     let said = folder.with_extension("said");
     let output = File::create(&said)?;

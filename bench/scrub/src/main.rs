@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// What a piece of 200 bytes costs that somebody watches.
+/// Measures the cost of a 200-byte chunk that is shown live.
 fn live() {
     let scrubber = Scrubber::new(&Config::new()).expect("our rules");
     for (name, text) in texts::all(4 << 20) {
@@ -96,7 +96,7 @@ fn compare() {
     println!("\nfaster than {slower} of {counted} scanners on the PATH that read the file");
 }
 
-/// Processor time of the fastest of some rounds: on a shared machine, the rest is somebody else's work.
+/// Processor time of the fastest of several rounds: on a shared machine the rest is other work.
 fn fastest<T>(mut work: impl FnMut() -> T) -> Duration {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -162,7 +162,7 @@ fn measure() {
     }
 }
 
-/// Scrubs in pieces of the size a pipe delivers.
+/// Scrubs in chunks of the size a pipe delivers.
 fn run(scrubber: &Scrubber, text: &[u8]) -> u64 {
     let mut stream = scrubber.stream();
     let mut out = Vec::with_capacity(128 << 10);
@@ -174,7 +174,7 @@ fn run(scrubber: &Scrubber, text: &[u8]) -> u64 {
     stream.finish().1.total()
 }
 
-/// The rules' keywords in an automaton of the same kind, and nothing behind it.
+/// An automaton of the same kind with only the rules' keywords.
 fn keywords() -> dfa::DFA {
     let rules: toml::Table =
         toml::from_str(include_str!("../../../crates/scrub/rules/obey.toml")).expect("our rules");

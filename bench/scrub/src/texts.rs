@@ -1,6 +1,7 @@
-//! Texts to measure with, made up from templates: build logs, listings, test output, source, and texts made to be slow.
+//! Texts to measure with, generated from templates: build logs, listings, test output, source, and texts made
+//! to be slow.
 
-/// A small generator of numbers that look random.
+/// A small pseudo-random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -78,7 +79,7 @@ const WORDS: &[&str] = &[
     "result",
 ];
 
-/// Names the texts that are measured and makes them.
+/// Returns the measured texts with their names.
 pub(crate) fn all(size: usize) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("build log (cargo)", lines(size, cargo)),
@@ -223,13 +224,13 @@ fn secrets(dice: &mut Dice, number: usize) -> String {
     }
 }
 
-/// An environment with some secrets in it.
+/// An environment that contains some secrets.
 pub(crate) fn environment() -> Vec<(String, String)> {
     let mut dice = Dice(11);
     (0..20).map(|number| (format!("SERVICE_{number}_TOKEN"), format!("tok-{}", dice.hex(40)))).collect()
 }
 
-/// Texts made to be slow, each once and twice as long.
+/// Texts made to be slow, each in a single and a double length.
 pub(crate) fn hostile() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let repeat = |text: &str, size: usize| text.as_bytes().repeat(size / text.len() + 1);
     let all = |size: usize| {

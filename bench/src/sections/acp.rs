@@ -1,4 +1,5 @@
-//! `obey acp`: chunks to an editor beside a bare pipe, bursts, many prompts at once, start and memory.
+//! `obey acp`: chunks to an editor compared with a bare pipe, bursts, many concurrent prompts, start and
+//! memory.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -17,7 +18,7 @@ use crate::table::{Goal, Table};
 const ROUNDS: usize = 7;
 const CHUNKS: u64 = 2_500;
 const GAP: Duration = Duration::from_millis(1);
-/// What a chunk may take beyond a bare pipe; the contract's own wish is 150 ms.
+/// The latency a chunk may have beyond a bare pipe; the contract's own goal is 150 ms.
 const OVER_MOST_US: f64 = 2_000.0;
 const BURST: u64 = 100_000;
 const SIDE_BY_SIDE: usize = 50;
@@ -40,7 +41,7 @@ fn connect(home: &Home) -> Result<Editor> {
     Ok(editor)
 }
 
-/// The agent alone at a pipe.
+/// The agent alone on a pipe.
 fn bare() -> Result<Editor> {
     let mut editor = Editor::start(daemon::agent_alone()?)?;
     editor.send(&json!({"do": "start", "session": "s"}))?;
@@ -66,7 +67,7 @@ fn chunk_latency(table: &mut Table, home: &Home) -> Result<()> {
     for round in 0..=ROUNDS {
         let low = percentile(&bare_turn(&mut pipe, &script)?.ages, 0.99);
         let high = percentile(&turn(&mut editor, &session, &script)?.ages, 0.99);
-        // The first round warms both sides up and does not count.
+        // The first round is a warm-up and does not count.
         if round > 0 {
             floors.push(low);
             ours.push(high);
@@ -132,7 +133,7 @@ fn starts(table: &mut Table, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Starts a program over and over; returns the median time to its answer in milliseconds, and its memory in KiB.
+/// Starts a program repeatedly; returns the median time to its answer in milliseconds, and its memory in KiB.
 pub(super) fn start_to_initialize(command: impl Fn() -> Result<Command>) -> Result<(f64, u64)> {
     let (mut times, mut sizes) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {

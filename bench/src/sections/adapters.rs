@@ -1,6 +1,7 @@
-//! `obey acp` beside the published adapters of the same agents, with the same scripted model behind both: a chunk's way from
-//! the model to the editor, the memory of everything that runs for one session, and the start. Agents and model are those of the tests
-//! (`scripts/setup-tests`); adapters that are not there are left out by name.
+//! `obey acp` compared with the published adapters of the same agents, with the same scripted model behind
+//! both: a chunk's latency from the model to the editor, the memory of all processes of one session, and the
+//! start. Agents and model are those of the tests (`scripts/setup-tests`); missing adapters are left out by
+//! name.
 
 use std::process::Command;
 
@@ -28,7 +29,7 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     compare(table, "claude", "claude-code", World::with_claude, adapter("claude"))
 }
 
-/// The command line that the environment names.
+/// The command line from the environment.
 fn adapter(name: &str) -> Option<String> {
     let all = std::env::var(ADAPTERS).ok()?;
     all.split(';')
@@ -53,7 +54,7 @@ fn compare(
         Ok(command)
     };
     let ours = measure(&near, &obey)?;
-    // The daemon it started is not part of what follows.
+    // The daemon it started is not part of the following measurements.
     near.command(near.obey()?).args(["stop", "--sessions"]).output()?;
     let theirs = match &adapter {
         Some(line) => Some(measure(&far, &|| Ok(in_world(&far, line)))?),
@@ -84,7 +85,7 @@ fn in_world(world: &World, line: &str) -> Command {
 struct Measured {
     p50: f64,
     p99: f64,
-    /// KiB of everything in the world.
+    /// KiB of all processes in the world.
     memory: u64,
     start_ms: f64,
     start_memory: u64,
@@ -107,7 +108,7 @@ fn measure(world: &World, command: &dyn Fn() -> Result<Command>) -> Result<Measu
     }
     let mut memory = 0;
     for process in world.processes() {
-        // One that ended meanwhile has none.
+        // A process that ended meanwhile has none.
         memory += machine::smaps(u32::try_from(process.pid)?, "Pss").unwrap_or(0);
     }
     drop(editor);

@@ -1,5 +1,5 @@
-//! Sessions of the agent inside the daemon: what one costs while it waits, and whether a piece is lost when hundreds
-//! stream at once to one client on one connection.
+//! Sessions of the in-process agent: the cost of an idle one, and whether a chunk is lost when hundreds
+//! stream concurrently to one client on one connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const PIECES: u64 = 100;
 pub(crate) async fn idle(table: &mut Table) -> Result<()> {
     let stage = Stage::open(World::with_openai()?, Extras::Tools).await?;
     let pid = u32::try_from(stage.daemon.pid().context("no daemon")?)?;
-    // What the first ones bring along for all is not theirs, and a daemon gives back what its start needed.
+    // What the first sessions load for all is not theirs, and a daemon releases the memory of its start.
     for _ in 0..20 {
         stage.create(&API, "").await?;
     }
@@ -51,7 +51,7 @@ pub(crate) async fn many(table: &mut Table) -> Result<()> {
         stage.prompt(session, &script("many", PIECES, 0)).await?;
     }
     let mut ages = Vec::new();
-    // A lost piece is an error of its session.
+    // A lost chunk is an error of its session.
     while let Some(heard) = reading.join_next().await {
         ages.extend(heard??.ages);
     }

@@ -1,5 +1,5 @@
-//! Conversations over `betcode.v1`: many that wait, one that is read anew, one with many clients of which one is stuck,
-//! and how long an agent waits for a permission.
+//! Conversations over `betcode.v1`: many idle ones, the replay of one, one with many clients of which one is
+//! stuck, and the time an agent waits for a permission.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::table::{Goal, Table};
 use crate::talk::Talk;
 
 const STREAMS: usize = 1_000;
-/// A client has one connection and a few conversations on it.
+/// A client has one connection with a few conversations on it.
 const STREAMS_PER_CONNECTION: usize = 10;
 const REPLAYED: u64 = 100_000;
 const REPLAY_RATE_LEAST: f64 = 200_000.0;
@@ -25,7 +25,7 @@ const CLIENTS: usize = 100;
 const CHUNKS: u64 = 1_000;
 const ASKS: u64 = 500;
 
-/// A thousand conversations in which nothing happens.
+/// A thousand idle conversations.
 pub(crate) async fn idle(table: &mut Table) -> Result<()> {
     let mut home = Home::new("converse-idle")?;
     home.start()?;
@@ -48,7 +48,7 @@ pub(crate) async fn idle(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A long past, read from its beginning.
+/// A long history, read from its beginning.
 pub(crate) async fn replay(table: &mut Table) -> Result<()> {
     let script = Script::burst(REPLAYED);
     let (_home, peer, session) = Home::with_session("converse-replay").await?;
@@ -80,7 +80,7 @@ pub(crate) async fn replay(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// One session and a hundred clients, one of which never reads.
+/// One session with a hundred clients, one of which never reads.
 pub(crate) async fn fan_out(table: &mut Table) -> Result<()> {
     let script = Script::paced(CHUNKS, std::time::Duration::from_millis(2));
     let (home, peer, session) = Home::with_session("converse-fanout").await?;
@@ -94,7 +94,7 @@ pub(crate) async fn fan_out(table: &mut Table) -> Result<()> {
         }
     }
     drop(alone);
-    // One that takes nothing: its window fills up, and the daemon must not care.
+    // A client that reads nothing: its window fills up, which must not affect the daemon.
     let stuck_peer = home.peer().await?;
     let _stuck = Talk::join(&stuck_peer, &session.id).await?;
     let mut healthy = Vec::new();

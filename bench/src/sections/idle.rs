@@ -1,4 +1,4 @@
-//! What the daemon costs while nothing happens: alone, and with a thousand sessions that wait.
+//! The cost of an idle daemon: alone, and with a thousand idle sessions.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     let pid = home.pid()?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let floor = Floor::start()?;
-    // A daemon gives back what its start needed once that is over.
+    // A daemon releases the memory of its start once that is over.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let alone = status(pid, "VmRSS")?;
     let goal = Goal::AtMost(20.0 * 1024.0, mib(20 * 1024));
@@ -26,7 +26,7 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     drop(floor);
     let peer = home.peer().await?;
     let campaign = home.campaign(&peer).await?;
-    // The first session of a daemon's life wakes everything up that any session needs.
+    // The first session of a daemon initializes everything that any session needs.
     home.session(&peer, &campaign).await?;
     let before = status(pid, "VmRSS")?;
     let mut sessions = Vec::new();

@@ -1,4 +1,4 @@
-//! From an agent's write to a client's read at a thousand chunks a second: to one client, and to many.
+//! From an agent's write to a client's read at a thousand chunks per second: to one client, and to many.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const CHUNKS: u64 = 2_500;
 const GAP: Duration = Duration::from_millis(1);
 const SUBSCRIBERS: usize = 32;
 
-/// The figures of all rounds, side by side.
+/// The measurements of all rounds.
 #[derive(Default)]
 struct Rounds {
     floor: Vec<(f64, f64)>,
@@ -51,7 +51,7 @@ pub(crate) async fn one(table: &mut Table) -> Result<()> {
     let mut rounds = Rounds::default();
     let (mut costs, mut floor_costs, mut shims) = (Vec::new(), Vec::new(), Vec::new());
     let per_chunk = |used: Duration| used.as_secs_f64() * 1e6 / CHUNKS as f64;
-    // The first round warms both sides up and does not count.
+    // The first round is a warm-up and does not count.
     for round in 0..=ROUNDS {
         let before = cpu(floor.pid())?;
         let low = play(&floor_peer, "", &mut floor_reader, &script).await?;
@@ -112,7 +112,7 @@ impl Many {
         Ok(Self { peer, session: session.to_owned(), readers })
     }
 
-    /// Plays a turn to all; returns percentiles over all of them.
+    /// Runs a turn for all readers; returns percentiles over all of them.
     async fn play(&mut self, script: &Script) -> Result<(f64, f64)> {
         self.peer.prompt(&self.session, script.prompt()).await?;
         let mut reading = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! One line of a gigabyte: it is on record with its head and its length, and costs the daemon next to nothing.
+//! One line of a gigabyte: it is recorded with its head and its length, and costs the daemon next to nothing.
 
 use std::time::Instant;
 

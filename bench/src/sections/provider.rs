@@ -1,5 +1,6 @@
-//! Real agents behind the daemon beside the same agents driven directly, in the same run, on the same model: from the
-//! start of a session to the first piece of its answer, and what the daemon adds to the age of each piece.
+//! Real agents behind the daemon compared with the same agents driven directly, in the same run, on the same
+//! model: the time from the start of a session to the first chunk of its answer, and what the daemon adds to
+//! the age of each chunk.
 
 use std::collections::HashMap;
 
@@ -15,14 +16,14 @@ use crate::direct::{Extras, Heard, Kind, Program, ask_endpoint};
 use crate::stats::{median, micros, percentile, sorted};
 use crate::table::{Goal, Table};
 
-/// Starts of each side: a single one takes a tenth more or less than the one before.
+/// Starts of each side: single ones vary by a tenth.
 const STARTS: usize = 40;
 const TURNS: usize = 5;
 const PIECES: u64 = 400;
-/// A model says some hundred words a second at most.
+/// A model emits a few hundred words per second at most.
 const GAP_MS: u64 = 3;
-/// How long a model thinks before it says anything. Without it, a bare client has its answer in a millisecond, and a
-/// ratio says nothing.
+/// How long a model thinks before its first output. Without it a bare client has its answer in a millisecond,
+/// and a ratio says nothing.
 const THINKING_MS: u64 = 300;
 const START_MOST: f64 = 1.05;
 const ADDED_MOST_MS: f64 = 2.0;
@@ -67,7 +68,8 @@ impl Stage {
         Ok(created.session.context("no session")?.id)
     }
 
-    /// Ends a session and waits until its agent is gone: what it still does is nobody else's time.
+    /// Stops a session and waits until its agent has ended, so that its remaining work does not affect other
+    /// measurements.
     pub(crate) async fn stop(&self, session: &str, after_seq: u64) -> Result<()> {
         let request = local::StopSessionRequest { session_id: session.to_owned(), graceful: false };
         self.clients.local.clone().stop_session(request).await?;
@@ -83,7 +85,7 @@ impl Stage {
         Ok(self.clients.events.clone().read_events(request).await?.into_inner())
     }
 
-    /// Reads a session's journal after a number to the end of a turn.
+    /// Reads a session's journal after a sequence number to the end of a turn.
     pub(crate) async fn read(&self, session: &str, after_seq: u64) -> Result<(Heard, u64)> {
         let mut events = self.events(session, after_seq).await?;
         let mut heard = Heard::default();
@@ -108,7 +110,7 @@ impl Stage {
     }
 }
 
-/// How sessions of an agent are made.
+/// The session settings of an agent.
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) provider: local::SessionProvider,
@@ -152,7 +154,7 @@ async fn program(
         let ours_bare = start(&plain, agent).await?;
         let with_tools = start_directly(kind, Extras::Tools, &stage.world)?;
         let ours_with_tools = start(&stage, agent).await?;
-        // The first round warms all sides up and does not count.
+        // The first round is a warm-up and does not count.
         if round > 0 {
             let times = [bare, ours_bare, with_tools, ours_with_tools];
             took.iter_mut().zip(times).for_each(|(took, time)| took.push(time as f64 / 1e6));
@@ -180,7 +182,7 @@ async fn program(
 
 pub(crate) async fn api(table: &mut Table) -> Result<()> {
     let stage = Stage::open(World::with_openai()?, Extras::Tools).await?;
-    // Once is enough; a second time says so.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (client, url) = (reqwest::Client::new(), stage.world.model().openai_base_url());
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
@@ -210,7 +212,7 @@ pub(crate) async fn api(table: &mut Table) -> Result<()> {
     stage.stop(&session, last).await
 }
 
-/// A prompt whose answer is so many pieces, after some thought.
+/// A prompt whose answer has this many chunks, after some thinking.
 pub(crate) fn script(key: &str, pieces: u64, thinking_ms: u64) -> String {
     let thought = serde_json::json!({"thinking": "hm", "chunks": 1, "gap_ms": thinking_ms});
     let stamped = serde_json::json!({"stamped": pieces, "gap_ms": GAP_MS});
@@ -237,7 +239,7 @@ pub(crate) async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
 }
 
 async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> {
-    // Followed before it begins: nobody wants the time a reader takes to come.
+    // The reader starts before the turn, so that its start-up time does not count.
     let reading = stage.read(session, after);
     let prompting = async {
         stage.prompt(session, &script("ours", PIECES, 0)).await?;

@@ -1,5 +1,5 @@
-//! A daemon that is killed, and the next one finding every agent again. Counted from running the program until it has
-//! every session's spool open, which it has once the shim has answered and the actor reads.
+//! The daemon is killed, and the next one finds every agent again. Measured from starting the program until
+//! it has every session's spool open, which it has once the shim has answered and the actor reads.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ fn crashes(home: &mut Home, sessions: usize, times: usize, look: Duration) -> Re
     Ok(took)
 }
 
-/// They are not only there, they work.
+/// Verifies that the sessions not only exist but work.
 async fn check_lives(home: &Home, sessions: &[Session]) -> Result<()> {
     let peer = home.peer().await?;
     for session in sessions.iter().step_by(100) {

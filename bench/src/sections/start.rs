@@ -1,4 +1,4 @@
-//! From running the program to its ready line, with ten thousand sessions of the past in the database.
+//! From starting the program to its ready line, with ten thousand old sessions in the database.
 
 use anyhow::{Context, Result};
 use rusqlite::Connection;
@@ -38,7 +38,7 @@ fn starts(home: &mut Home) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-/// Has one session live and end, then copies all that is stored of it.
+/// Runs one session to its end, then copies everything stored for it.
 async fn make_past(home: &mut Home) -> Result<()> {
     home.start()?;
     let peer = home.peer().await?;
@@ -70,7 +70,7 @@ fn copy(database: &mut Connection, id: &str) -> Result<()> {
     let key: i64 =
         transaction.query_row("SELECT key FROM agent_sessions WHERE id = ?1", [id], |row| row.get(0))?;
     for number in 1..STORED {
-        // As long as a real one, and as unique.
+        // As long and as unique as a real one.
         let other = format!("{}{number:06}", &id[..id.len() - 6]);
         transaction.prepare_cached(&insert)?.execute([id, &other])?;
         let its_key = transaction.last_insert_rowid();

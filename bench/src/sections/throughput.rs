@@ -1,4 +1,4 @@
-//! As fast as it goes: half a million chunks to one client, none lost; and reading the past.
+//! Maximum throughput: half a million chunks to one client, none lost; and reading the history.
 
 use anyhow::{Context, Result, ensure};
 
@@ -58,7 +58,7 @@ pub(crate) async fn burst(table: &mut Table) -> Result<()> {
     table.row("burst, p50 age of a chunk", format!("{age:.0} ms"), String::new(), age, Goal::None);
     let cost = median(&costs);
     table.row("burst, daemon's CPU per chunk", format!("{cost:.1} µs"), String::new(), cost, Goal::None);
-    // The goal says bounded; this is the bound that the buffers on the way add up to.
+    // The goal says bounded; this is the sum of the buffers on the way.
     let goal = Goal::AtMost(96.0 * 1024.0, mib(96 * 1024));
     table.row("burst, daemon's peak RSS", mib(peak), String::new(), peak as f64, goal);
     Ok(())

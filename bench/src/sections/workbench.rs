@@ -1,5 +1,5 @@
-//! The workbench: a command in the sandbox beside plain fork and exec and beside `bwrap`, REST calls a second, searching a
-//! hundred thousand memories, and what a gigabyte of output costs the daemon.
+//! The workbench: a command in the sandbox compared with plain fork and exec and with `bwrap`, REST calls per
+//! second, searching a hundred thousand memories, and the daemon's memory for a gigabyte of output.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::table::{Goal, Table};
 
 const ROUNDS: usize = 5;
 const EXECS: usize = 100;
-/// A command in the sandbox may cost so many plain ones, and so much of bwrap.
+/// The maximum cost of a sandboxed command relative to a plain one, and relative to bwrap.
 const PLAIN_MOST: f64 = 5.0;
 const BWRAP_MOST: f64 = 0.7;
 
@@ -33,7 +33,7 @@ const SEARCH_MOST_MS: f64 = 20.0;
 const OUTPUT_BYTES: u64 = 1 << 30;
 const OUTPUT_MOST_KIB: f64 = 32.0 * 1024.0;
 
-/// A connection that stays open, as clients keep it.
+/// A persistent connection, as clients use it.
 struct Rest {
     stream: TcpStream,
     address: SocketAddr,
@@ -61,7 +61,7 @@ impl Rest {
         Ok(value)
     }
 
-    /// Reads one answer with a known length.
+    /// Reads one response with a known length.
     async fn answer(&mut self) -> Result<Vec<u8>> {
         loop {
             let end = self.buffer.windows(4).position(|window| window == b"\r\n\r\n");
@@ -123,7 +123,7 @@ pub(crate) async fn exec(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of one of many.
+/// Milliseconds per run, averaged over many.
 fn each(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let began = Instant::now();
     for _ in 0..EXECS {
@@ -142,7 +142,7 @@ fn has_bwrap() -> bool {
     run(&mut bwrapped()).is_ok()
 }
 
-/// What somebody would write to get about the same walls.
+/// The bwrap command line for about the same isolation.
 fn bwrapped() -> Command {
     let mut command = Command::new("bwrap");
     command.args(["--unshare-all", "--new-session", "--die-with-parent", "--ro-bind", "/usr", "/usr"]);
@@ -191,7 +191,7 @@ pub(crate) async fn memories(table: &mut Table) -> Result<()> {
     home.start()?;
     let mut rest = Rest::connect(home.address()?).await?;
     let search = |query: &str| json!({"session_id": session, "query": query, "min_confidence": 0.0});
-    // The first one loads them.
+    // The first search loads them.
     rest.post("/api/v1/memory/search", &search("warm up")).await?;
     let mut took = Vec::with_capacity(SEARCHES);
     for number in 0..SEARCHES {
@@ -227,7 +227,7 @@ fn memory(session: &str, number: usize) -> Value {
         "content": format!("What helped in case {number}: {seed}"), "outcome": "success"})
 }
 
-/// Copies the memories that are there, each copy with words of its own in the full-text index.
+/// Copies the existing memories, each copy with different words in the full-text index.
 fn multiply(database: &mut Connection) -> Result<()> {
     let transaction = database.transaction()?;
     let first: i64 = transaction.query_row("SELECT count(*) FROM bench_memories", [], |row| row.get(0))?;

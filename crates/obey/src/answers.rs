@@ -1,4 +1,4 @@
-//! Sends answers to requests. Used by the commands that answer and by conversations that ask while they run.
+//! Sends answers to requests. Used by the answering commands and by conversations that ask while they run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use wire::obey::v1 as pb;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// A request and who answers it.
+/// A request and the person who answers it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnsweredRequest<'a> {
     pub(crate) session: &'a str,
@@ -21,17 +21,17 @@ pub(crate) struct AnsweredRequest<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct PermissionDecision {
     pub(crate) decision: Decision,
-    /// Told to the agent.
+    /// Passed to the agent.
     pub(crate) message: String,
     /// Replaces the tool's input; empty: unchanged.
     pub(crate) input: String,
     pub(crate) grant: Granted,
 }
 
-/// What is remembered with an allowance.
+/// The grant to remember with an approval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Granted {
-    /// Id of a proposal; empty: what the decision says.
+    /// The id of a proposal; empty: the decision's default.
     pub(crate) proposal: String,
     pub(crate) expires: Option<std::time::Duration>,
     pub(crate) uses: Option<u32>,
@@ -86,13 +86,13 @@ pub(crate) async fn answer(
     Ok(client.requests().answer_question(answer).await?.into_inner())
 }
 
-/// Returns the requests of a session, or of all for an empty id.
+/// Returns the requests of a session; with an empty id, of all sessions.
 pub(crate) async fn list(client: &Client, session: &str, include_settled: bool) -> Result<Vec<pb::Request>> {
     let request = pb::ListRequestsRequest { session_id: session.to_owned(), include_settled };
     Ok(client.requests().list_requests(request).await?.into_inner().requests)
 }
 
-/// Says what came of an answer.
+/// Describes the result of an answer.
 pub(crate) fn outcome(response: &pb::AnswerResponse) -> String {
     let request = response.request.clone().unwrap_or_default();
     let outcome = if request.outcome.is_empty() { "settled" } else { &request.outcome };

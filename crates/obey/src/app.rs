@@ -1,5 +1,5 @@
-//! From words to an exit code: parses the command line, runs the command, says why it failed.
-//! The only place that makes a runtime, and none for `serve`, which makes its own.
+//! From the command line to an exit code: parses it, runs the command, and prints errors. The only place that
+//! creates a tokio runtime; `serve` creates its own.
 
 use std::ffi::OsString;
 
@@ -34,8 +34,9 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
     finish(&mut console, done)
 }
 
+/// Prints an error, if there is one, and returns the exit code.
 fn finish(console: &mut Console, done: Result<Exit>) -> i32 {
-    // An error here is one of the streams that are about to close.
+    // An error here concerns a stream that is about to close.
     let _closed = console.out.hide_status();
     match done {
         Ok(exit) => exit.0,
@@ -46,8 +47,9 @@ fn finish(console: &mut Console, done: Result<Exit>) -> i32 {
     }
 }
 
+/// Runs a command on a tokio runtime.
 fn run_command(console: &mut Console, command: Command, ears: SignalListener) -> Result<Exit> {
-    // One worker beside this thread: it hears Ctrl-C even while output is stuck in a pipe.
+    // One worker besides this thread: it handles Ctrl-C even while output blocks on a pipe.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -60,17 +62,18 @@ fn run_command(console: &mut Console, command: Command, ears: SignalListener) ->
     done
 }
 
+/// Runs the daemon in this process until it ends.
 fn become_daemon(console: &Console, args: &ServeArgs) -> Result<Exit> {
     if args.background {
         serve::leave_terminal();
     }
     let mut options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
-    // No thread exists yet.
+    // No other thread exists yet.
     options.inherited = Inherited::take(&console.vars)?;
     daemon::serve(options).map(Exit).map_err(of_daemon)
 }
 
-/// Keeps the code of an error the daemon names, and the chain of causes of any other.
+/// Keeps the code of a daemon error, and the chain of causes of any other error.
 fn of_daemon(error: anyhow::Error) -> Failure {
     match error.downcast::<domain::Error>() {
         Ok(error) => Failure::coded(error.code, error.message),
@@ -78,7 +81,7 @@ fn of_daemon(error: anyhow::Error) -> Failure {
     }
 }
 
-/// Prints help, the version, or what is wrong with the command line.
+/// Prints help, the version, or the error in the command line.
 fn explain(error: &clap::Error, json: bool) -> i32 {
     let wanted = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if json && !wanted {
@@ -88,7 +91,7 @@ fn explain(error: &clap::Error, json: bool) -> i32 {
         Output::of_process(&global, &Vars::of_process()).failure(&Failure::usage(message));
         return Exit::USAGE.0;
     }
-    // A closed stream leaves nobody to tell.
+    // If the stream is closed, there is no place left to report that.
     let _closed = error.print();
     if wanted { Exit::OK.0 } else { Exit::USAGE.0 }
 }

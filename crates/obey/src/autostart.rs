@@ -1,5 +1,5 @@
-//! Starts the daemon when nobody listens: in a session of its own, with its output in a log file, waiting for the
-//! line that says it is ready. Two commands at once start one daemon. Must not know what the daemon does.
+//! Starts the daemon if none is listening: in its own session, with its output in a log file, waiting for its
+//! ready line. Two concurrent commands start one daemon. Must not know what the daemon does.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -19,28 +19,30 @@ use crate::limits;
 use crate::paths::{self, Paths};
 use crate::serve;
 
-/// What to start and where it will be found.
+/// What to start and where it will listen.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This very program, unless a test says otherwise.
+    /// This program, except in tests.
     pub(crate) program: PathBuf,
-    /// Flags for `serve` beside the socket.
+    /// Flags for `serve` in addition to the socket.
     pub(crate) flags: Vec<OsString>,
-    /// Variables that differ from ours: paths made absolute, because the daemon leaves our folder.
+    /// Variables that differ from ours: paths made absolute, because the daemon changes its working
+    /// directory.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
-    /// The whole environment, where it is not to be ours.
+    /// The whole environment, if it is not to be inherited.
     pub(crate) environment: Option<Vec<(OsString, OsString)>>,
     pub(crate) socket: PathBuf,
     pub(crate) paths: Paths,
     pub(crate) deadline: StartDeadline,
 }
 
-/// How long the daemon may take until it is ready, and what becomes of one that takes longer.
+/// How long the daemon may take to become ready, and what happens after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartDeadline {
-    /// A person waits. One that takes longer may still become ready.
+    /// A person waits. A slower daemon keeps running and may still become ready.
     Short,
-    /// It may have to change its database first. One that takes longer is ended, so that another one can be started.
+    /// It may have to migrate its database first. A slower daemon is killed, so that another one can be
+    /// started.
     Long,
 }
 
@@ -53,32 +55,33 @@ impl StartDeadline {
     }
 }
 
-/// What came of it.
+/// The result of a start.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// Ours is ready; the addresses it listens on.
+    /// Our daemon is ready; the addresses it listens on.
     Ready { pid: u32, listen: String },
-    /// Somebody else was quicker.
+    /// Another daemon was already started.
     Already,
 }
 
-/// The right to start or exchange the daemon. Whoever waits for it finds a daemon that is ready.
+/// The exclusive right to start or replace the daemon. A command that waits for it then finds a daemon that
+/// is ready.
 #[derive(Debug)]
 pub(crate) struct StartLock(#[allow(dead_code, reason = "held by being open")] File);
 
-/// Waits for the right to start or exchange the daemon.
+/// Waits for the exclusive right to start or replace the daemon.
 pub(crate) async fn hold(paths: &Paths) -> Result<StartLock> {
     paths::make_private(&paths.state_dir)?;
     lock(&paths.start_lock()).await.map(StartLock)
 }
 
-/// Starts a daemon and waits until it can be called.
+/// Starts a daemon and waits until it is ready.
 pub(crate) async fn start(launch: &Launch) -> Result<Started> {
     let lock = hold(&launch.paths).await?;
     start_holding(launch, &lock).await
 }
 
-/// As `start`, for somebody who has the right to.
+/// Like `start`, for a caller that already holds the lock.
 pub(crate) async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<Started> {
     if client::probe(&launch.socket).await? {
         return Ok(Started::Already);
@@ -111,13 +114,13 @@ pub(crate) async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<
         Err(_) => format!("it was started but is not ready after {} s", limit.as_secs()),
     };
     if launch.deadline == StartDeadline::Long {
-        // One that ended by itself cannot be ended again.
+        // An error means that it has already ended.
         let _gone = child.kill().await;
     }
     Err(not_started(launch, &why, &log_path, begin))
 }
 
-/// Reads up to the line that says ready; nothing where the output ends before.
+/// Reads up to the ready line; `None` if the output ends before it.
 async fn ready(stdout: ChildStdout) -> Option<String> {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -137,7 +140,7 @@ fn not_started(launch: &Launch, why: &str, log_path: &Path, begin: u64) -> Failu
     failure.with_hint(format!("its log is {}; see it start with: obey serve", log_path.display()))
 }
 
-/// Takes the lock in a thread: waiting for it blocks.
+/// Takes the lock on a blocking thread.
 async fn lock(path: &Path) -> Result<File> {
     let open = OpenOptions::new().create(true).append(true).mode(paths::PRIVATE_FILE).open(path);
     let file = open.map_err(|error| cannot_write(path, &error))?;
@@ -155,7 +158,7 @@ async fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// Opens the log to append to, and returns where this start's part begins.
+/// Opens the log for appending, and returns the offset where this start's output begins.
 fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() > limits::LOG_MAX_BYTES) {
         fs::rename(path, path.with_extension("log.1"))?;
@@ -165,6 +168,7 @@ fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((file, begin))
 }
 
+/// Returns the last lines of the daemon's log that were written after `begin`.
 fn log_tail(path: &Path, begin: u64) -> Vec<String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| {

@@ -1,5 +1,5 @@
 //! The connection to the daemon: one channel over its Unix socket, and a client for each service on it.
-//! Knows how to find out that nobody listens; starting a daemon then is `autostart`'s work.
+//! Detects that no daemon is listening; starting one is the work of `autostart`.
 
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ use crate::holder;
 use crate::limits::{self, MESSAGE_MAX_BYTES};
 use crate::paths;
 
-/// A connection to the daemon. It is made again by itself when it was lost.
+/// A connection to the daemon. It reconnects automatically.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     channel: Channel,
@@ -55,14 +55,14 @@ macro_rules! services {
 }
 
 impl Client {
-    /// Connects to a socket somebody listens on, as `probe` found out.
+    /// Connects to a socket on which a daemon is listening, as `probe` found.
     pub(crate) fn on(socket: &Path) -> Self {
         let socket = socket.to_owned();
         let connector = tower::service_fn(move |_: Uri| {
             let socket = socket.clone();
             async move { connect_patiently(&socket).await.map(TokioIo::new) }
         });
-        // The address is never looked up; it only fills the header that names the host.
+        // The address is never resolved; it only fills the host header.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
         Self { channel }
     }
@@ -80,7 +80,7 @@ impl Client {
         environments: EnvironmentServiceClient;
         devices: DeviceServiceClient;
         grants: GrantServiceClient;
-        /// The tools that others run for an agent.
+        /// The tools that the daemon and clients execute for an agent.
         bridge: BridgeServiceClient;
         audit: AuditServiceClient;
         /// The workbench.
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// Finds out whether somebody listens on a socket. False: nobody does, and a daemon may be started.
+/// Checks whether a daemon listens on a socket. False: none does, and one may be started.
 pub(crate) async fn probe(socket: &Path) -> Result<bool> {
     match connect(socket).await {
         Ok(_) => Ok(true),
@@ -110,14 +110,14 @@ pub(crate) async fn listener(socket: &Path) -> Option<i32> {
     connect(socket).await.ok()?.peer_cred().ok()?.pid()
 }
 
-/// Makes the error for a daemon that cannot be reached.
+/// Returns the error for an unreachable daemon.
 pub(crate) fn unreachable_daemon(socket: &Path, why: &str) -> Failure {
     let message = format!("the daemon is not reachable at {}: {why}", socket.display());
     Failure::coded(ErrorCode::DaemonUnreachable, message)
 }
 
-/// Connects to a daemon that was there a moment ago. While one is exchanged for the next nobody listens; what has not
-/// been sent yet can wait for that without harm: as long as a daemon holds the socket's lock, it is leaving or coming.
+/// Connects to a daemon that was running a moment ago. While a daemon is being replaced, none is listening;
+/// unsent requests can safely wait: as long as a daemon holds the socket's lock, one is exiting or starting.
 async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
     let lock = socket.with_extension("lock");
     let last = Instant::now() + limits::UPGRADE_START_WAIT;
@@ -135,14 +135,15 @@ async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether an error says that nobody listens.
+/// Whether an error means that no process is listening.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
+/// Connects to the socket and checks who owns the process behind it.
 async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(socket).await?;
-    // Prompts and approvals go through this socket: whoever made it first must not be somebody else.
+    // Prompts and approvals go through this socket, so another user must not have created it first.
     let owner = stream.peer_cred()?.uid();
     let own = paths::uid();
     if owner != own && owner != 0 && own != 0 {

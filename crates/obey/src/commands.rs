@@ -1,4 +1,4 @@
-//! From a parsed command line to the command that does it. Each command has a file; this one only leads there.
+//! Dispatches a parsed command line. Each command has its own file.
 
 mod access;
 mod acp;

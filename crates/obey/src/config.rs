@@ -1,6 +1,6 @@
-//! The daemon's configuration: its keys, their defaults and where values come from
-//! (default < file < environment < flag). Every key is described in `docs/config.md`.
-//! Knows how to read and check values; acting on them is the daemon's work.
+//! The daemon's configuration: its keys, their defaults and the order of precedence (default < file <
+//! environment < flag). Every key is described in `docs/config.md`. Parses and validates values; acting on
+//! them is the daemon's work.
 
 pub(crate) mod limits;
 pub(crate) mod listen;
@@ -22,9 +22,9 @@ use crate::vars::Vars;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {
-    /// TCP addresses; every one serves everything. Empty: the socket only.
+    /// TCP addresses; each one serves everything. Empty: only the socket.
     pub(crate) listen: Vec<String>,
-    /// The address nobody asked for, where it is the last of `listen`. If it is taken the next free port will do.
+    /// The default address, if it is the last of `listen`. If it is taken, the next free port is used.
     #[serde(skip)]
     pub(crate) default_listen: Option<SocketAddr>,
     pub(crate) socket: Option<PathBuf>,
@@ -47,19 +47,19 @@ pub(crate) struct Config {
     pub(crate) tls: listen::Tls,
 }
 
-/// The Agent Client Protocol: agents that speak it, and what `obey acp` serves unless its flags say otherwise.
+/// The Agent Client Protocol: agents that speak it, and the defaults of `obey acp`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Acp {
-    /// More agents, or other command lines for those that are known: `name=command line`.
+    /// Additional agents, or other command lines for known ones: `name=command line`.
     pub(crate) agents: Vec<String>,
     pub(crate) provider: String,
-    /// Which agent, where the provider is `acp`.
+    /// The agent, if the provider is `acp`.
     pub(crate) agent: String,
-    /// Empty: the provider's own.
+    /// Empty: the provider's default.
     pub(crate) model: String,
     pub(crate) mode: String,
-    /// Agents go on when the editor closes.
+    /// Keep agents running when the editor closes.
     pub(crate) keep: bool,
     /// Sessions one editor may have open.
     pub(crate) max_sessions: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Codex {
     pub(crate) binary: Option<PathBuf>,
 }
 
-/// The OpenClaw gateway sessions talk to.
+/// The OpenClaw gateway of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Openclaw {
@@ -92,7 +92,7 @@ pub(crate) struct Openclaw {
 }
 
 impl Openclaw {
-    /// Returns what the provider is told; a daemon has a folder by which it knows a gateway again.
+    /// Returns the provider's options; `folder` holds the identity by which a gateway recognizes a daemon.
     pub(crate) fn options(&self, folder: Option<PathBuf>) -> providers::openclaw::OpenclawOptions {
         providers::openclaw::OpenclawOptions {
             folder,
@@ -111,7 +111,7 @@ pub(crate) struct Execute {
     pub(crate) timeout_secs: u64,
 }
 
-/// How long what happened is kept.
+/// How long records are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Retention {
@@ -126,7 +126,7 @@ pub(crate) struct Retention {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sessions {
     pub(crate) max_active: u32,
-    /// The agent of sessions that name none; empty: the first that is installed.
+    /// The provider of sessions that name none; empty: the first one that is installed.
     pub(crate) default_provider: String,
 }
 
@@ -138,24 +138,24 @@ pub(crate) struct Workbench {
     pub(crate) default_project: Option<PathBuf>,
     pub(crate) session_idle_minutes: u64,
     pub(crate) session_max_minutes: u64,
-    /// Whether a project's own `.gitleaks.toml` counts.
+    /// Whether a project's own `.gitleaks.toml` is used.
     pub(crate) project_rules: bool,
-    /// Agents get the operations as tools.
+    /// Offer the operations to agents as tools.
     pub(crate) for_agents: bool,
 }
 
-/// Who makes the vectors by which memories are found; nothing set: the words themselves.
+/// The embedder of memories; nothing set: the words themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Memory {
     /// A folder with a model.
     pub(crate) model_folder: Option<PathBuf>,
-    /// An endpoint that speaks as OpenAI's does, and the model it is asked for.
+    /// An endpoint compatible with OpenAI's, and its model.
     pub(crate) embeddings_url: String,
     pub(crate) embeddings_model: String,
     /// The variable that holds the endpoint's key.
     pub(crate) embeddings_key_env: String,
-    /// A Qdrant server that is searched for them, its gRPC address; what its collections are called; and the variable that
+    /// A Qdrant server to search: its gRPC address, the prefix of its collections, and the variable that
     /// holds its key.
     pub(crate) qdrant_url: String,
     pub(crate) qdrant_collection: String,
@@ -246,7 +246,7 @@ impl Default for Sessions {
     }
 }
 
-/// What a flag of the command line sets; each wins over file and environment.
+/// The command line flags; each takes precedence over file and environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) listen: Vec<String>,
@@ -257,7 +257,7 @@ pub(crate) struct Flags {
     pub(crate) tls_key: Option<PathBuf>,
 }
 
-/// The kinds of values; they decide how a variable's text is read.
+/// The kinds of values; they determine how a variable's text is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     Text,
@@ -290,7 +290,8 @@ fn kind_of(default: &serde_json::Value) -> ValueKind {
     }
 }
 
-/// Returns the variable that sets a key: `OBEY_` and the key in capitals. The log level has the short `OBEY_LOG`.
+/// Returns the variable that sets a key: `OBEY_` and the key in capitals. The log level has the short
+/// `OBEY_LOG`.
 pub(crate) fn variable(key: &str) -> String {
     match key {
         "log_level" => "OBEY_LOG".to_owned(),
@@ -298,7 +299,7 @@ pub(crate) fn variable(key: &str) -> String {
     }
 }
 
-/// Reads a configuration. `file` is the path for messages and the text, where the file exists.
+/// Loads a configuration. `file` is the path for messages and the text, if the file exists.
 pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> Result<Config> {
     let mut table = match file {
         Some((path, text)) => read(path, text)?,
@@ -318,7 +319,7 @@ pub(crate) fn load(file: Option<(&Path, &str)>, vars: &Vars, flags: &Flags) -> R
     Ok(config)
 }
 
-/// Reads the file at a path where it exists.
+/// Reads the file at a path, if it exists.
 pub(crate) fn read_file(path: &Path) -> Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -327,6 +328,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<String>> {
     }
 }
 
+/// Parses the configuration file and checks its keys; errors contain the line.
 fn read(path: &Path, text: &str) -> Result<Table> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
@@ -347,7 +349,7 @@ fn read(path: &Path, text: &str) -> Result<Table> {
     Ok(table)
 }
 
-/// Finds keys nobody knows before serde does: it cannot say which key was meant.
+/// Rejects unknown keys before serde does, because serde cannot suggest the intended key.
 fn check_keys(path: &Path, table: &Table) -> Result<()> {
     let known: Vec<String> = keys().into_iter().map(|(key, _)| key).collect();
     let sections: Vec<&str> =
@@ -357,7 +359,7 @@ fn check_keys(path: &Path, table: &Table) -> Result<()> {
             Some(section) if sections.contains(&name.as_str()) => {
                 section.keys().map(|key| format!("{name}.{key}")).collect()
             }
-            // A section's name without a section is a mistake of type; serde says so well enough.
+            // A section's name with another type; serde's error is good enough.
             _ if sections.contains(&name.as_str()) => continue,
             _ => vec![name.clone()],
         };
@@ -370,6 +372,7 @@ fn check_keys(path: &Path, table: &Table) -> Result<()> {
     Ok(())
 }
 
+/// Applies the `OBEY_…` variables.
 fn overlay_variables(table: &mut Table, vars: &Vars) -> Result<()> {
     for (key, kind) in keys() {
         let name = variable(&key);
@@ -386,6 +389,7 @@ fn overlay_variables(table: &mut Table, vars: &Vars) -> Result<()> {
     Ok(())
 }
 
+/// Parses the text of a variable; `None` if it has the wrong type.
 fn value_of(key: &str, kind: ValueKind, text: &str) -> Option<Value> {
     Some(match kind {
         ValueKind::Text if matches!(key, "socket" | "data_dir") => {
@@ -403,6 +407,7 @@ fn split_list(text: &str) -> Vec<Value> {
     entries.map(|entry| Value::String(entry.to_owned())).collect()
 }
 
+/// Applies the flags.
 fn overlay_flags(table: &mut Table, flags: &Flags) {
     if !flags.listen.is_empty() {
         let listen = listen::with_flags(table.get("listen"), &flags.listen);
@@ -423,6 +428,7 @@ fn overlay_flags(table: &mut Table, flags: &Flags) {
     }
 }
 
+/// Sets a key, which may be in a section.
 fn set(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => {
@@ -437,6 +443,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
     }
 }
 
+/// Checks values that have the right type but may be unusable.
 fn check(config: &Config) -> Result<()> {
     for text in &config.listen {
         listen::address(text)?;

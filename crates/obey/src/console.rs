@@ -1,5 +1,5 @@
-//! What every command works with: the streams, the person in front of them, the environment and the way to the
-//! daemon. Made once from the process, or by tests from buffers and channels.
+//! The environment of every command: streams, input, variables and the connection to the daemon. Created once
+//! from the process, or by tests from buffers and channels.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::paths::{self, Paths};
 use crate::serve;
 use crate::vars::Vars;
 
-/// The surroundings of a command.
+/// The environment of a command.
 pub(crate) struct Console {
     pub(crate) out: Output,
     pub(crate) input: Input,
@@ -31,7 +31,7 @@ pub(crate) struct Console {
     pub(crate) zone: TimeZone,
 }
 
-/// Whether a command may start the daemon it wants to talk to.
+/// Whether a command may start the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Autostart {
     Allowed,
@@ -47,7 +47,7 @@ impl Console {
             input: Input::of_process(),
             interrupts,
             paths: Paths::of(&vars, paths::uid()),
-            // A folder that was removed belongs to no campaign; the root is as good as any.
+            // A removed folder belongs to no campaign; any other value would do.
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("obey")),
             zone: TimeZone::system(),
@@ -56,7 +56,7 @@ impl Console {
         }
     }
 
-    /// Returns the daemon's socket: flag, environment, configuration file, the usual place.
+    /// Returns the daemon's socket: from flag, environment, configuration file, or the default.
     pub(crate) fn socket(&self) -> Result<PathBuf> {
         let chosen = self.global.socket.as_deref().or_else(|| self.vars.get("OBEY_SOCKET").map(Path::new));
         if let Some(path) = chosen {
@@ -65,14 +65,14 @@ impl Console {
         Ok(self.config()?.socket.map_or_else(|| self.paths.socket.clone(), |path| self.paths.expand(&path)))
     }
 
-    /// Returns the configuration as it is for commands: file and environment.
+    /// Returns the configuration for commands: file and environment.
     pub(crate) fn config(&self) -> Result<config::Config> {
         let file = serve::config_file(None, &self.vars, &self.paths)?;
         let text = config::read_file(&file)?;
         config::load(text.as_deref().map(|text| (file.as_path(), text)), &self.vars, &Flags::default())
     }
 
-    /// Connects to the daemon and starts it first where that is needed and wanted.
+    /// Connects to the daemon, starting it first if necessary and allowed.
     pub(crate) async fn connect(&mut self) -> Result<Client> {
         self.connect_with(self.autostart()).await
     }
@@ -82,13 +82,13 @@ impl Console {
         if self.global.no_autostart { Autostart::Never } else { Autostart::Allowed }
     }
 
-    /// Connects to a daemon that runs.
+    /// Connects to the daemon with the given autostart policy.
     pub(crate) async fn connect_with(&mut self, autostart: Autostart) -> Result<Client> {
         let socket = self.socket()?;
         self.connect_starting(autostart, self.launch(&socket)).await
     }
 
-    /// Connects to the daemon of a launch, and starts it so where that is needed and wanted.
+    /// Connects to the daemon of a launch, starting it with that launch if necessary and allowed.
     pub(crate) async fn connect_starting(&mut self, autostart: Autostart, launch: Launch) -> Result<Client> {
         if !client::probe(&launch.socket).await? {
             if autostart == Autostart::Never {
@@ -127,12 +127,12 @@ impl Console {
         ["OBEY_CONFIG", "OBEY_DATA_DIR"].into_iter().filter_map(set).collect()
     }
 
-    /// Returns whether somebody can be asked something while a command runs.
+    /// Returns whether a person can be asked while a command runs.
     pub(crate) fn can_ask(&self) -> bool {
         self.input.is_terminal() && self.out.err_is_terminal() && !self.out.json
     }
 
-    /// Returns who answers requests from here, for the record.
+    /// Returns the name of the person who answers requests from here, for the record.
     pub(crate) fn person(&self) -> String {
         self.vars.get("USER").map_or_else(|| "cli".to_owned(), |name| name.to_string_lossy().into_owned())
     }

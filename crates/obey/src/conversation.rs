@@ -1,5 +1,5 @@
-//! One session followed live, with a person beside it: shows what happens, asks about requests or tells how to
-//! answer them, and hands everything else to whoever runs it (`send`, `attach`, `demo`).
+//! Follows one session live for a person: shows events, asks about requests or explains how to answer them,
+//! and returns everything else to its caller (`send`, `attach`, `demo`).
 
 use domain::{Decision, EventKind};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -15,27 +15,27 @@ use crate::output::TextStyle;
 use crate::request_prompts::{OpenRequest, RequestPrompts, TypedReply};
 use crate::view::LiveView;
 
-/// What is done about requests.
+/// How requests are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// A person is asked.
+    /// Ask the person.
     Ask,
-    /// The commands that answer are told, and the wait goes on.
+    /// Print the commands that answer it, and keep waiting.
     Tell,
-    /// Permissions are given at once, and it is said so.
+    /// Approve permissions at once, and report that.
     Allow,
-    /// Nothing is given: nobody is there who could look.
+    /// Deny everything: no person is there to check.
     Deny,
 }
 
-/// What needs a decision of whoever runs the conversation.
+/// What needs a decision of the caller.
 #[derive(Debug)]
 pub(crate) enum Happened {
-    /// It was shown already.
+    /// It was already shown.
     Event(Box<LogEvent>),
-    /// A line that answers nothing.
+    /// A line that is not an answer.
     Line(String),
-    /// Nothing more will be typed.
+    /// The input has ended.
     InputEnded,
     Interrupt,
     /// The session has ended, and its log with it.
@@ -53,12 +53,12 @@ pub(crate) struct Conversation<'a> {
     requests: Requests,
     input_open: bool,
     ticks: Interval,
-    /// Numbers of the events that record what was sent from here; they need not be shown again.
+    /// The sequence numbers of our own prompts; they need not be shown again.
     own_prompts: Vec<u64>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Follows a session, beginning after an event.
+    /// Follows a session, starting after an event.
     pub(crate) fn new(
         console: &'a mut Console,
         client: Client,
@@ -83,7 +83,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Takes note that a prompt was sent from here.
+    /// Records that a prompt was sent from here.
     pub(crate) fn sent(&mut self, accepted: &wire::obey::v1::PromptResponse) {
         self.own_prompts.push(accepted.seq);
         if !self.view.is_working() {
@@ -91,7 +91,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Takes up requests that waited before.
+    /// Handles the requests that were already pending.
     pub(crate) async fn take_up_requests(&mut self) -> Result<()> {
         for request in answers::list(&self.client, &self.session, false).await? {
             self.request_opened(OpenRequest::of_request(&request)).await?;
@@ -99,11 +99,11 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Waits for the next thing that needs a decision. What needs none is shown and answered here.
+    /// Waits for the next item that needs a decision. Everything else is shown and answered here.
     pub(crate) async fn next(&mut self) -> Result<Happened> {
         loop {
             tokio::select! {
-                // Somebody who wants to stop comes first; events before lines, so that a line typed after a request
+                // Interrupts have priority. Events come before lines, so that a line typed after a request
                 // was settled elsewhere does not answer the next one.
                 biased;
                 () = self.console.interrupts.next() => return Ok(Happened::Interrupt),
@@ -122,17 +122,18 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Interrupts the running turn.
+    /// Cancels the running turn.
     pub(crate) async fn cancel_turn(&mut self) -> Result<bool> {
         let request = wire::obey::v1::CancelTurnRequest { session_id: self.session.clone() };
         Ok(self.client.turns().cancel_turn(request).await?.into_inner().cancelled)
     }
 
-    /// Says something to the person. The agent's words in a pipe are not interrupted by it.
+    /// Prints a note for the person. It does not interrupt the agent's text in a pipe.
     pub(crate) fn note(&mut self, style: TextStyle, text: &str) -> Result<()> {
         self.console.out.note(style, text)
     }
 
+    /// Handles an item of the feed. Returns what the caller must know of.
     async fn take_item(&mut self, item: Option<FeedItem>) -> Result<Option<Happened>> {
         match item {
             None => {
@@ -169,6 +170,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Handles a typed line: an answer to the open question, or a line for the caller.
     async fn take_line(&mut self, line: Option<String>) -> Result<Option<Happened>> {
         let Some(line) = line else {
             self.input_open = false;
@@ -202,7 +204,7 @@ impl<'a> Conversation<'a> {
         Ok(None)
     }
 
-    /// Takes note of what came of an answer. An answer that came too late is no reason to stop watching.
+    /// Reports the result of an answer. An answer that came too late does not end the conversation.
     fn answered(&mut self, request: &str, sent: Result<wire::obey::v1::AnswerResponse>) -> Result<()> {
         self.asking.remove(request);
         match sent {
@@ -214,6 +216,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Handles a new request: asks, explains how to answer, denies or allows it.
     async fn request_opened(&mut self, open: OpenRequest) -> Result<()> {
         let session = self.session.clone();
         match self.requests {
@@ -252,7 +255,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Tells how a request can be answered. Also where only results are wanted: without an answer there will be none.
+    /// Prints how a request can be answered. Also in quiet mode: without an answer there will be no result.
     fn tell(&mut self, open: &OpenRequest) -> Result<()> {
         if self.console.out.json {
             return Ok(());
@@ -264,6 +267,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
+    /// Removes a settled request and reports its outcome.
     fn request_settled(&mut self, id: &str, outcome: &str, by: &str) -> Result<()> {
         let waiting = self.asking.all().any(|open| open.id == id);
         let asked = self.asking.remove(id);
@@ -277,7 +281,7 @@ impl<'a> Conversation<'a> {
         if asked { self.ask() } else { Ok(()) }
     }
 
-    /// Asks about the first request that waits.
+    /// Asks about the first pending request.
     fn ask(&mut self) -> Result<()> {
         if self.requests != Requests::Ask {
             return Ok(());
@@ -291,7 +295,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Makes the error for a session that ended while something was awaited from it.
+/// Returns the error for a session that ended before an awaited turn.
 pub(crate) fn ended_early(session: &str) -> Failure {
     let mut failure = Failure::failed(format!("the session {session} ended before the turn did"))
         .with_hint(format!("what happened: obey session log {session}"));

@@ -1,5 +1,5 @@
-//! The composition root: configuration → store → providers → supervisor → surfaces → serving → leaving.
-//! Must not know the command line; everything it needs is in `ServeOptions`.
+//! The composition root: configuration → store → providers → supervisor → surfaces → serving → shutdown. Must
+//! not know the command line; everything it needs is in `ServeOptions`.
 
 pub(crate) mod contained;
 mod daemon_tools;
@@ -36,8 +36,8 @@ use crate::toolbox::{Operations, WorkbenchToolbox};
 pub(crate) use daemon_tools::DaemonTools;
 use tools::WorkbenchTools;
 
-/// Serves until it is told to stop and returns the exit code. Builds its own async runtime: it is called from a
-/// plain thread. Calls `options.ready.announce(…)` once every listener accepts connections.
+/// Serves until shutdown and returns the exit code. Creates its own async runtime: it is called from a plain
+/// thread. Calls `options.ready.announce(…)` once every listener accepts connections.
 pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
     start_log(&options.config.log_level)?;
     raise_file_limit();
@@ -47,19 +47,20 @@ pub(crate) fn serve(options: ServeOptions) -> anyhow::Result<i32> {
         .build()
         .context("tokio")?;
     let served = runtime.block_on(run(options));
-    // Readers and the like may still be at it; nothing that was accepted depends on them.
+    // Readers may still be running; nothing that was accepted depends on them.
     runtime.shutdown_timeout(limits::RUNTIME_END_WAIT);
     served?;
     Ok(0)
 }
 
-/// How many threads serve: half the cores, as agents and their shims need the rest. A worker too many costs each chunk
-/// of output a needless wake-up, which on two cores is a tenth of its latency.
+/// The number of worker threads: half the cores, because agents and their shims need the rest. An extra
+/// worker costs each chunk of output an unnecessary wake-up, which on two cores is a tenth of its latency.
 fn workers() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, limits::WORKERS_MAX)
 }
 
+/// Starts everything in order, serves until the shutdown, and ends everything.
 async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let home = Home::open(&options)?;
     failpoint!("start.locked");
@@ -109,7 +110,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
                 _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
                 signal = told_to_end() => tracing::info!(signal, "told to end"),
             }
-            // Before connections are cut: an editor that loses the daemon has not left its agents.
+            // Before connections are closed: an editor that loses the daemon has not left its agents.
             leaving.send_replace(true);
             if let Some(manager) = manager {
                 manager.stopping();
@@ -127,7 +128,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the sessions' supervisor from the configuration.
+/// Creates the sessions' supervisor from the configuration.
 async fn supervisor(
     options: &ServeOptions,
     store: Store,
@@ -143,7 +144,7 @@ async fn supervisor(
             codex_binary: options.config.codex.binary.clone(),
             codex_notify: Vec::new(),
             openclaw: options.config.openclaw.options(Some(options.data_dir.join("openclaw"))),
-            // The configuration was checked when it was read.
+            // The configuration was validated when it was loaded.
             acp_agents: providers::acp::NamedAgents::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(toolbox)),
         }),
@@ -162,7 +163,7 @@ async fn supervisor(
     .await
 }
 
-/// Adds the workbench, and the tools that agents get.
+/// Adds the workbench, and the tools for agents.
 fn bench_routes(
     routes: surface::Routes,
     options: &ServeOptions,
@@ -184,7 +185,7 @@ fn bench_routes(
     surface_contextd::routes(routes, contextd)
 }
 
-/// The daemon's folders and the locks on them, held as long as it lives.
+/// The daemon's folders and their locks, held as long as it runs.
 struct Home {
     socket_lock: DaemonLock,
     _data_lock: DaemonLock,
@@ -192,7 +193,8 @@ struct Home {
 }
 
 impl Home {
-    /// Two locks, because two daemons may clash over either: the socket they answer on or the data they write.
+    /// Opens the folders and takes two locks, because two daemons may conflict over the socket or over the
+    /// data.
     fn open(options: &ServeOptions) -> Result<Self, Error> {
         make_private(&options.data_dir)?;
         let data_lock = lock(&options.data_dir.join("daemon.lock"), options.inherited.socket.is_some())?;
@@ -215,8 +217,8 @@ impl Home {
     }
 }
 
-/// Takes a lock. A daemon that was given its socket by the service manager relieves one that a command started: that one
-/// has lost its socket to the manager, and nobody could reach it any more. Agents go on.
+/// Takes a lock. A daemon that received its socket from the service manager replaces one that a command
+/// started: that one has lost its socket to the manager and is unreachable. Its agents keep running.
 fn lock(path: &Path, relieves: bool) -> Result<DaemonLock, Error> {
     let refused = match DaemonLock::acquire(path) {
         Err(error) if relieves && error.code == ErrorCode::AlreadyRunning => error,
@@ -230,7 +232,7 @@ fn lock(path: &Path, relieves: bool) -> Result<DaemonLock, Error> {
     DaemonLock::acquire(path)
 }
 
-/// Makes a folder that only its owner can enter. One that is there already is left as it is.
+/// Creates a folder that only its owner can enter. An existing one is left as it is.
 fn make_private(folder: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -270,7 +272,7 @@ fn bind(
     Server::bind_given(&listens, options.inherited.socket.take(), &home.socket_lock, access)
 }
 
-/// Tells callers that are agents from those that are users.
+/// Distinguishes callers that are agents from users.
 pub(crate) struct AgentProcesses(pub(crate) Supervisor);
 
 impl Agents for AgentProcesses {
@@ -326,7 +328,7 @@ fn about_roz(options: &ServeOptions) -> surface_roz::RozConfig {
     surface_roz::RozConfig { default_provider, started_at: clock::now() }
 }
 
-/// What the next daemon must know to become like this one; where it listens is known once it is bound.
+/// What the next daemon must know to replace this one; its addresses are added once they are bound.
 fn running(options: &ServeOptions) -> Result<Running, Error> {
     Ok(Running {
         pid: i32::try_from(std::process::id()).unwrap_or(0),
@@ -343,6 +345,7 @@ fn running(options: &ServeOptions) -> Result<Running, Error> {
     })
 }
 
+/// Announces that the daemon is ready, with its actual addresses.
 fn announce(options: ServeOptions, bound: &Bound, mut running: Running, found: usize) -> Result<(), Error> {
     let bound = bound.addresses();
     let addresses = |wanted: fn(&Listen) -> Option<SocketAddr>| bound.iter().filter_map(wanted).collect();
@@ -396,7 +399,7 @@ async fn collect_garbage(supervisor: Supervisor, retention: Retention) {
     }
 }
 
-/// The program agents are held by: this one, found by the path it was started from, so that a daemon whose file was
+/// The program that holds agents: this one, by the path it was started from, so that a daemon whose file was
 /// replaced starts shims of the new version.
 fn own_program() -> Result<std::path::PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
@@ -404,6 +407,7 @@ fn own_program() -> Result<std::path::PathBuf, Error> {
     })
 }
 
+/// Waits for a signal to end, and returns its name.
 async fn told_to_end() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -420,7 +424,7 @@ async fn told_to_end() -> &'static str {
 fn start_log(level: &str) -> anyhow::Result<()> {
     let filter =
         tracing_subscriber::EnvFilter::try_new(level).with_context(|| format!("log_level: {level:?}"))?;
-    // It writes addresses with the keys in them. What fails there is told by the session, without.
+    // It logs addresses that contain keys. The session reports such failures without them.
     let filter = filter.add_directive("rmcp=off".parse()?);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -430,7 +434,7 @@ fn start_log(level: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each session needs a few files; the usual soft limit of 1,024 is a relic.
+/// Each session needs a few files; the usual soft limit of 1,024 is too low.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

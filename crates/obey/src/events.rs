@@ -1,5 +1,5 @@
-//! A session's events as the command reads them: the daemon's JSON kept as it came, and its meaning where this
-//! version knows the kind. Also reads the journal once, without following it.
+//! A session's events as commands read them: the daemon's JSON unchanged, and the parsed kind if this version
+//! knows it. Also reads the journal once, without following it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -23,13 +23,13 @@ pub(crate) struct LogEvent {
     pub(crate) seq: u64,
     pub(crate) at: Option<Timestamp>,
     pub(crate) name: String,
-    /// Nothing for a kind that is newer than this program.
+    /// `None` for a kind that is newer than this program.
     pub(crate) kind: Option<EventKind>,
     json: String,
 }
 
 impl LogEvent {
-    /// Reads what the daemon sent.
+    /// Parses an event of the daemon.
     pub(crate) fn read(event: pb::Event) -> Self {
         Self {
             kind: kind(&event),
@@ -41,16 +41,19 @@ impl LogEvent {
         }
     }
 
-    /// Returns the event as one JSON object: number, time and kind first, then the fields as the daemon wrote them.
+    /// Returns the event as one JSON object: number, time and kind first, then the fields in the daemon's
+    /// order.
     pub(crate) fn json_line(&self) -> String {
         self.json_with("")
     }
 
-    /// Returns the event as one JSON object that names its session too.
+    /// Returns the event as one JSON object that includes its session.
     pub(crate) fn json_line_with_session(&self) -> String {
         self.json_with(&format!(",\"session_id\":{}", quoted(&self.session)))
     }
 
+    /// Returns the event as one JSON object: number, time and type, then `extra`, then the event's own
+    /// fields.
     fn json_with(&self, extra: &str) -> String {
         let at = self.at.map(|at| at.to_string()).unwrap_or_default();
         let mut line =
@@ -70,7 +73,7 @@ impl LogEvent {
         line
     }
 
-    /// Returns the fields as text, for kinds this program does not know.
+    /// Returns the fields as text, for unknown kinds.
     pub(crate) fn raw(&self) -> &str {
         &self.json
     }
@@ -86,7 +89,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The fields of a JSON object in the order they were written.
+/// The fields of a JSON object in their original order.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -111,7 +114,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// Reads what is in the journal now, event by event.
+/// Reads the current content of the journal, event by event.
 pub(crate) async fn read(
     client: &Client,
     session: &str,
@@ -132,11 +135,11 @@ pub(crate) async fn read(
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     pub(crate) events: VecDeque<LogEvent>,
-    /// Number of the last event; 0 where there is none.
+    /// The sequence number of the last event; 0 if there is none.
     pub(crate) last: u64,
 }
 
-/// Reads the last events of a session. The daemon reads forwards only, so this reads all and keeps few.
+/// Reads the last events of a session. The daemon reads only forwards, so this reads all and keeps few.
 pub(crate) async fn tail(client: &Client, session: &str, after: u64, keep: usize) -> Result<Tail> {
     let mut stream = read(client, session, after, 0).await?;
     let mut tail = Tail { last: after, ..Tail::default() };

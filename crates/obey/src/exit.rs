@@ -1,7 +1,7 @@
 //! The exit codes of the command, with their meaning; the help text and the manual are made from this table.
-//! Knows no error; `failure` says which code an error ends with.
+//! Knows no errors; `failure` maps an error to its code.
 
-/// What the process ends with.
+/// The exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(pub(crate) i32);
 
@@ -14,14 +14,14 @@ impl Exit {
     pub(crate) const WRONG_STATE: Self = Self(5);
     pub(crate) const DENIED: Self = Self(6);
     pub(crate) const TURN_FAILED: Self = Self(7);
-    /// What `timeout` ends with, so that scripts can treat both alike.
+    /// The exit code of `timeout`, so that scripts can treat both alike.
     pub(crate) const COMMAND_TIMED_OUT: Self = Self(124);
     pub(crate) const INTERRUPTED: Self = Self(130);
-    /// What a shell reports for a program that SIGPIPE ended.
+    /// The code that a shell reports for a program killed by SIGPIPE.
     pub(crate) const PIPE_CLOSED: Self = Self(141);
 }
 
-/// Every code with its meaning. `obey exec` ends with the code of the command it ran instead.
+/// Every code with its meaning. `obey exec` returns the code of its command instead.
 pub(crate) const TABLE: &[(Exit, &str)] = &[
     (Exit::OK, "done"),
     (Exit::FAILED, "the operation failed"),

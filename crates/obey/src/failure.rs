@@ -1,5 +1,5 @@
-//! What the command says when something goes wrong: message, OBEY code, a hint and an exit code.
-//! The one place where gRPC statuses become text for people. Writes nothing itself; `output` does.
+//! The error of a command: message, OBEY code, a hint and an exit code. The only place that turns gRPC
+//! statuses into text for people. Does not print; `output` does.
 
 use std::fmt::Write as _;
 use std::io;
@@ -19,12 +19,12 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// The OBEY code, also one this version does not know.
+    /// The OBEY code, even if this version does not know it.
     pub(crate) code: Option<String>,
     pub(crate) grpc: Option<Code>,
     pub(crate) message: String,
     hint: Option<String>,
-    /// Nothing is said, as when the reader of our output went away.
+    /// Nothing is printed, as when the reader of our output is gone.
     silent: bool,
 }
 
@@ -33,17 +33,17 @@ impl Failure {
         Self { exit, code: None, grpc: None, message: message.into(), hint: None, silent: false }
     }
 
-    /// Makes the failure of an operation, without a code.
+    /// Returns a failed operation, without a code.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::plain(Exit::FAILED, message)
     }
 
-    /// Makes the failure of a wrong call.
+    /// Returns a usage error.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::plain(Exit::USAGE, message)
     }
 
-    /// Makes a failure with a code of the registry; hint and exit code follow from it.
+    /// Returns a failure with a code of the registry; hint and exit code follow from it.
     pub(crate) fn coded(code: ErrorCode, message: impl Into<String>) -> Self {
         let mut failure = Self::plain(exit_of(code), message);
         failure.code = Some(code.to_string());
@@ -51,7 +51,7 @@ impl Failure {
         failure
     }
 
-    /// Ends the command with a code after everything was said already.
+    /// Ends the command with an exit code without printing anything further.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { silent: true, ..Self::plain(exit, String::new()) }
     }
@@ -62,7 +62,7 @@ impl Failure {
         self
     }
 
-    /// Returns whether the connection broke, rather than the daemon refusing something.
+    /// Returns whether the connection broke, as opposed to an error of the daemon.
     pub(crate) fn is_connection_lost(&self) -> bool {
         self.exit == Exit::UNREACHABLE
     }
@@ -71,7 +71,7 @@ impl Failure {
         self.silent
     }
 
-    /// Returns the failure as people read it: message and code, then what to do about it.
+    /// Returns the failure for people: message and code, then what to do about it.
     pub(crate) fn for_people(&self) -> String {
         let mut text = format!("error: {}", self.message.trim_end());
         if let Some(code) = &self.code {
@@ -86,7 +86,7 @@ impl Failure {
         text
     }
 
-    /// Returns the failure as programs read it.
+    /// Returns the failure for programs.
     pub(crate) fn for_programs(&self) -> Value {
         let grpc = self.grpc.or_else(|| {
             let code = self.code.as_deref().and_then(ErrorCode::parse)?;
@@ -102,7 +102,7 @@ impl From<Status> for Failure {
         let (in_message, message) = split_code(status.message());
         let code = sent.or(in_message);
         let known = code.as_deref().and_then(ErrorCode::parse);
-        // Without a code of ours the status was made by the transport below us.
+        // A status without our code comes from the transport.
         if code.is_none() && transport_broke(&status) {
             let message = format!("the connection to the daemon was lost: {message}");
             return Self { grpc: Some(status.code()), ..Self::coded(ErrorCode::DaemonUnreachable, message) };
@@ -124,7 +124,7 @@ impl From<Status> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Only for errors of our own output; anything else deserves a message that names the thing.
+    /// Only for errors of our own output; other errors need a message that names the object.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::silent(Exit::PIPE_CLOSED);
@@ -152,10 +152,11 @@ fn transport_broke(status: &Status) -> bool {
     }
 }
 
+/// Returns the exit code of an error code.
 fn exit_of(code: ErrorCode) -> Exit {
     match (code, code.kind()) {
         (ErrorCode::DaemonUnreachable, _) => Exit::UNREACHABLE,
-        // The time the user gave the session is a limit like its budget.
+        // The user's time limit of a session is a limit like its budget.
         (ErrorCode::SessionTimeout, _) => Exit::DENIED,
         (_, ErrorKind::NotFound) => Exit::NOT_FOUND,
         (_, ErrorKind::Invalid) => Exit::USAGE,
@@ -165,6 +166,7 @@ fn exit_of(code: ErrorCode) -> Exit {
     }
 }
 
+/// Returns the exit code of a gRPC status without an error code of ours.
 fn exit_of_grpc(code: Code) -> Exit {
     match code {
         Code::NotFound => Exit::NOT_FOUND,
@@ -211,7 +213,7 @@ fn grpc_name(code: Code) -> &'static str {
     }
 }
 
-/// Says what to do about an error, where one sentence can and its message does not.
+/// Returns what to do about an error, if one sentence suffices and the message does not already say it.
 fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
     let hint = match code {
         ErrorCode::CampaignNotFound => {
@@ -225,7 +227,7 @@ fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
             "what can be run here, and how to get the rest: obey agents list"
         }
         ErrorCode::SessionNotFound => "list them: obey session list --all",
-        // States of other things are told with what to do.
+        // Messages about the state of other objects already say what to do.
         ErrorCode::WrongState if !message.starts_with("session ") => return None,
         ErrorCode::WrongState => {
             "look at it: obey session info ID; busy: wait for it (obey session wait ID), cancel its turn or add to it \

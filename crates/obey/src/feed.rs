@@ -1,5 +1,5 @@
-//! Follows a session's journal: replay, then live events, without a gap, also across a restart of the daemon.
-//! Runs in a task of its own, so that waiting for the next event can be given up at any time.
+//! Follows a session's journal: replay, then live events, without a gap, even across a restart of the daemon.
+//! Runs in a separate task, so that waiting for the next event is cancellation-safe.
 
 use domain::Status;
 use tokio::sync::mpsc;
@@ -14,15 +14,15 @@ use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::names;
 
-/// What a feed brings.
+/// An item of a feed.
 #[derive(Debug)]
 pub(crate) enum FeedItem {
     Event(Box<LogEvent>),
-    /// The connection was lost and is being made again.
+    /// The connection was lost; reconnecting.
     Lost,
-    /// It is there again; nothing was missed.
+    /// Reconnected; nothing was missed.
     Back,
-    /// It ended for a reason that trying again does not mend.
+    /// It ended with an error that a retry cannot fix.
     Failed(Failure),
 }
 
@@ -33,14 +33,14 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Follows a session, beginning after an event.
+    /// Follows a session, starting after an event.
     pub(crate) fn follow(client: &Client, session: &str, after: u64) -> Self {
         let (tx, items) = mpsc::channel(limits::EVENTS_AHEAD);
         let follower = Follower { client: client.clone(), session: session.to_owned(), after, tx };
         Self { items, task: tokio::spawn(follower.run()) }
     }
 
-    /// Returns what comes next, or nothing where the session has ended.
+    /// Returns the next item, or `None` if the session has ended.
     pub(crate) async fn next(&mut self) -> Option<FeedItem> {
         self.items.recv().await
     }
@@ -52,6 +52,7 @@ impl Drop for Feed {
     }
 }
 
+/// The task behind a feed.
 struct Follower {
     client: Client,
     session: String,
@@ -59,14 +60,15 @@ struct Follower {
     tx: mpsc::Sender<FeedItem>,
 }
 
-/// Why following stopped for the moment.
+/// Why following stopped for now.
 enum Pause {
-    /// Nobody listens to the feed any more, or the session has ended.
+    /// The feed was dropped, or the session has ended.
     Over,
     Lost(Failure),
 }
 
 impl Follower {
+    /// Reads events, and reconnects when the connection is lost, until the session ends or an error is final.
     async fn run(mut self) {
         let mut lost_since: Option<Instant> = None;
         loop {
@@ -94,7 +96,7 @@ impl Follower {
         }
     }
 
-    /// Passes events on until the stream ends.
+    /// Forwards events until the stream ends.
     async fn read(&mut self, lost_since: &mut Option<Instant>) -> Result<Pause> {
         let request = pb::ReadEventsRequest {
             session_id: self.session.clone(),
@@ -109,7 +111,8 @@ impl Follower {
         loop {
             let event = tokio::select! {
                 event = stream.message() => event?,
-                // A daemon that is going down still accepts; only a stream that stays or brings something is back.
+                // A daemon that is shutting down still accepts connections; only a stream that stays open or
+                // delivers something counts.
                 () = &mut settled, if lost_since.is_some() => {
                     self.back(lost_since).await;
                     continue;
@@ -122,7 +125,7 @@ impl Follower {
                 return Ok(Pause::Over);
             }
         }
-        // A stream ends when its session has ended, but also when the daemon closes its doors for an upgrade.
+        // A stream ends with its session, but also when the daemon shuts down for an upgrade.
         let request = GetSessionRequest { session_id: self.session.clone() };
         let session = self.client.daemon().get_session(request).await?.into_inner();
         if names::status(session.status).is_some_and(Status::is_terminal) {

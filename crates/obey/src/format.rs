@@ -1,4 +1,4 @@
-//! Small values as people read them: durations, ages, token counts, money, times, shortened text. Pure.
+//! Small values for people: durations, ages, token counts, money, times, shortened text. Pure.
 
 use std::time::Duration;
 
@@ -32,10 +32,10 @@ pub(crate) fn age(at: Option<&prost_types::Timestamp>, now: Timestamp) -> String
     }
 }
 
-/// Returns a count in three digits or so: `950`, `1.2k`, `34k`, `5.6M`.
+/// Returns a count in about three digits: `950`, `1.2k`, `34k`, `5.6M`.
 pub(crate) fn count(value: u64) -> String {
     let scaled = |divisor: u64, unit: &str| {
-        // Whole tenths, cut off: 999,999 is 999k and not 1000k.
+        // Truncated to tenths: 999,999 is 999k and not 1000k.
         let tenths = value / (divisor / 10);
         if tenths < 100 {
             format!("{}.{}{unit}", tenths / 10, tenths % 10)
@@ -50,7 +50,7 @@ pub(crate) fn count(value: u64) -> String {
     }
 }
 
-/// Returns money given in millionths of a US dollar.
+/// Returns an amount given in millionths of a US dollar.
 pub(crate) fn cost(micro_usd: u64) -> String {
     let dollars = micro_usd / 1_000_000;
     let rest = micro_usd % 1_000_000;
@@ -73,7 +73,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{scaled} {unit}")
 }
 
-/// Turns a message's timestamp into one that can be printed.
+/// Converts a protobuf timestamp.
 pub(crate) fn timestamp(at: &prost_types::Timestamp) -> Option<Timestamp> {
     Timestamp::new(at.seconds, at.nanos).ok()
 }
@@ -96,12 +96,12 @@ pub(crate) fn date(at: Option<&prost_types::Timestamp>, zone: &TimeZone) -> Stri
     }
 }
 
-/// Returns text on one line: line ends become spaces, runs of blanks one.
+/// Returns text on one line: line ends and runs of whitespace become one space.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns at most `columns` characters; the last is an ellipsis where something was cut.
+/// Returns at most `columns` characters; the last one is an ellipsis if something was cut.
 pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

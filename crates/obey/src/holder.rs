@@ -1,5 +1,6 @@
-//! Whoever holds a daemon's lock: whether there is one, and who it is, found by the number in the lock file, ended through a handle that cannot come to mean
-//! another process. For daemons that nobody can reach over their socket any more.
+//! The holder of a daemon's lock: whether there is one, and its process, found by the pid in the lock file
+//! and ended through a handle that cannot come to mean another process. For daemons that are unreachable over
+//! their socket.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,15 +19,16 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Returns who holds the lock; nothing where nobody does or where its number is not known.
+    /// Returns the holder of the lock; `None` if it is not held or the pid is unknown.
     pub(crate) fn of(lock: &Path) -> Option<Self> {
         let pid = number_in_held(lock)?;
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        // The handle is of the holder if the lock still tells the same: a number is free again only after its end.
+        // If the lock still contains the same pid, the handle is that of the holder: a pid is reused only
+        // after its process ended.
         (number_in_held(lock)? == pid).then_some(Self { pid, process })
     }
 
-    /// Has it end as `obey stop` would: its agents go on. Returns whether it ended in time.
+    /// Ends it as `obey stop` would: its agents keep running. Returns whether it ended in time.
     pub(crate) fn end(&self, deadline: Duration) -> bool {
         if pidfd_send_signal(&self.process, Signal::TERM).is_err() {
             return false;
@@ -35,17 +37,17 @@ impl Holder {
     }
 }
 
-/// Returns whether somebody holds a lock.
+/// Returns whether a lock is held.
 pub(crate) fn is_held(lock: &Path) -> bool {
     File::open(lock).is_ok_and(|file| is_taken(&file))
 }
 
-/// Asks for a share only: enough to find out, and takes the lock from nobody who starts right now.
+/// Requests a shared lock: enough to find out, without blocking a process that is just starting.
 fn is_taken(lock: &File) -> bool {
     rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// Returns whether a lock is held, and the number written into it by its last holder. Nothing: there is no such file.
+/// Returns whether a lock is held, and the pid of its last holder. `None`: the file does not exist.
 pub(crate) fn look(lock: &Path) -> Option<(bool, Option<i32>)> {
     let mut file = File::open(lock).ok()?;
     let held = is_taken(&file);
@@ -58,7 +60,7 @@ fn number_in_held(lock: &Path) -> Option<i32> {
     look(lock).and_then(|(held, number)| number.filter(|_| held))
 }
 
-/// Waits for the end of a process. Returns whether it came in time.
+/// Waits for the end of a process. Returns whether it ended in time.
 pub(crate) fn ended(process: &OwnedFd, deadline: Duration) -> bool {
     let limit = Timespec::try_from(deadline).ok();
     let mut waited = [PollFd::new(process, PollFlags::IN)];

@@ -9,16 +9,16 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use crate::failure::{Failure, Result};
 use crate::vars::Vars;
 
-/// The number of the first file passed, by the convention of systemd.
+/// The number of the first passed file, by systemd's convention.
 const FIRST: RawFd = 3;
 
-/// Files beyond these are nobody's intention.
+/// More files than this cannot be intended.
 const FILES_MAX: RawFd = 64;
 
 const VARIABLES: [&str; 5] =
     ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "NOTIFY_SOCKET"];
 
-/// What was handed over; nothing of it where a person started the daemon.
+/// What was passed; empty if a person started the daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) socket: Option<OwnedFd>,
@@ -26,7 +26,7 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Takes what this process was given. To be called once, before there are threads.
+    /// Takes what this process was given. Must be called once, before any thread exists.
     pub(crate) fn take(vars: &Vars) -> Result<Self> {
         let count = files_passed(vars, std::process::id());
         let manager = vars.get("NOTIFY_SOCKET").and_then(|name| ManagerNotifier::at(name.as_bytes()));
@@ -43,7 +43,7 @@ impl Inherited {
     }
 }
 
-/// Returns how many files were passed to this very process; variables meant for another one do not count.
+/// Returns how many files were passed to this process; variables meant for another one do not count.
 fn files_passed(vars: &Vars, pid: u32) -> RawFd {
     let number = |name: &str| vars.get(name)?.to_str()?.parse::<u32>().ok();
     match (number("LISTEN_PID"), number("LISTEN_FDS")) {
@@ -54,25 +54,25 @@ fn files_passed(vars: &Vars, pid: u32) -> RawFd {
 
 #[allow(unsafe_code)]
 fn forget(variable: &str) {
-    // SAFETY: called before the process has a second thread that could read the environment at the same time.
+    // SAFETY: called before the process has a second thread that could read the environment concurrently.
     unsafe { std::env::remove_var(variable) };
 }
 
 #[allow(unsafe_code)]
 fn close_on_exec(file: RawFd) -> rustix::io::Result<()> {
-    // SAFETY: borrowed for this call only; a number that is no open file is answered with an error.
+    // SAFETY: borrowed for this call only; a number that is not an open file yields an error.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)
 }
 
 #[allow(unsafe_code)]
 fn own(file: RawFd) -> OwnedFd {
-    // SAFETY: it is open (just seen), was passed to us to be ours, and the variables that name it are gone, so that
-    // nobody takes it a second time.
+    // SAFETY: it is open (just checked), was passed to us as ours, and the variables that name it are
+    // removed, so it cannot be taken twice.
     unsafe { OwnedFd::from_raw_fd(file) }
 }
 
-/// Whoever wants to know how the daemon is.
+/// Sends notifications to the service manager.
 #[derive(Debug)]
 pub(crate) struct ManagerNotifier(SocketAddr);
 
@@ -90,12 +90,12 @@ impl ManagerNotifier {
         }
     }
 
-    /// Tells that the daemon serves.
+    /// Reports that the daemon is serving.
     pub(crate) fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// Tells that the daemon is about to end.
+    /// Reports that the daemon is about to end.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }

@@ -1,5 +1,5 @@
-//! What a person does while a command runs: lines typed and Ctrl-C. Both can be awaited and given up at any time
-//! without losing anything. Tests feed both from channels.
+//! A person's input while a command runs: typed lines and Ctrl-C. Awaiting either is cancellation-safe. Tests
+//! feed both from channels.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Takes the standard input of this process. Nothing is read before the first line is wanted.
+    /// Takes the standard input of this process. Nothing is read before the first line is requested.
     pub(crate) fn of_process() -> Self {
         Self { lines: None, terminal: std::io::stdin().is_terminal() }
     }
@@ -27,17 +27,17 @@ impl Input {
         Self { lines: Some(lines), terminal }
     }
 
-    /// Returns whether a person types.
+    /// Returns whether the input is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Returns the next line without its end, or nothing where the input ended.
+    /// Returns the next line without its end, or `None` at the end of input.
     pub(crate) async fn line(&mut self) -> Option<String> {
         self.lines.get_or_insert_with(read_lines).recv().await
     }
 
-    /// Reads everything there is.
+    /// Reads all input.
     pub(crate) fn all(&mut self) -> std::io::Result<String> {
         let mut text = String::new();
         std::io::stdin().lock().read_to_string(&mut text)?;
@@ -45,7 +45,8 @@ impl Input {
     }
 }
 
-/// Reads lines in a thread of their own: a blocking read cannot be given up, and the thread ends with the process.
+/// Reads lines in a separate thread: a blocking read cannot be cancelled, and the thread ends with the
+/// process.
 fn read_lines() -> mpsc::Receiver<String> {
     let (tx, rx) = mpsc::channel(limits::LINES_AHEAD);
     std::thread::spawn(move || {
@@ -59,16 +60,16 @@ fn read_lines() -> mpsc::Receiver<String> {
     rx
 }
 
-/// Presses of Ctrl-C. Until a command takes them over, the first one ends the process.
+/// Presses of Ctrl-C. Until a command handles them, the first one ends the process.
 pub(crate) struct Interrupts {
     presses: mpsc::Receiver<()>,
     taken: Arc<AtomicBool>,
 }
 
 impl Interrupts {
-    /// Prepares for the presses of this process; they are heard once `hear` runs.
+    /// Prepares to receive Ctrl-C; presses are handled once `hear` runs.
     pub(crate) fn of_process() -> (Self, SignalListener) {
-        // One press may wait to be seen.
+        // One press may be pending.
         let (tx, presses) = mpsc::channel(1);
         let taken = Arc::new(AtomicBool::new(false));
         (Self { presses, taken: Arc::clone(&taken) }, SignalListener { tx, taken })
@@ -79,7 +80,7 @@ impl Interrupts {
         Self { presses, taken: Arc::default() }
     }
 
-    /// Takes Ctrl-C over from now on.
+    /// From now on the command handles Ctrl-C.
     pub(crate) fn listen(&mut self) {
         self.taken.store(true, Ordering::Relaxed);
     }
@@ -87,24 +88,24 @@ impl Interrupts {
     /// Waits for the next press.
     pub(crate) async fn next(&mut self) {
         if self.presses.recv().await.is_none() {
-            // Signals cannot be received here; then nobody ever presses.
+            // Signals cannot be received here, so there is never a press.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// What hears the presses.
+/// Listens for presses of Ctrl-C.
 pub(crate) struct SignalListener {
     tx: mpsc::Sender<()>,
     taken: Arc<AtomicBool>,
 }
 
 impl SignalListener {
-    /// Passes presses on for as long as the process lives.
+    /// Forwards presses for as long as the process runs.
     pub(crate) async fn hear(self) {
         while tokio::signal::ctrl_c().await.is_ok() {
-            // A full channel means that a press waits unseen, as when output is stuck in a pipe. The next one ends
-            // the process all the same.
+            // A full channel means that a press is still pending, as when output blocks on a pipe. The next
+            // one then ends the process.
             if !self.taken.load(Ordering::Relaxed) || self.tx.try_send(()).is_err() {
                 std::process::exit(Exit::INTERRUPTED.0);
             }

@@ -1,5 +1,5 @@
-//! The protocol's messages as JSON documents, for `--json`. Field names are the protocol's own; numbers that stand
-//! for names are printed as names, times as RFC 3339. Pure.
+//! Converts protocol messages to JSON for `--json`. Field names are those of the protocol; enum numbers are
+//! printed as names, times as RFC 3339. Pure.
 
 use serde_json::{Value, json};
 use wire::betcode::v1 as betcode;
@@ -96,7 +96,7 @@ pub(crate) fn request(request: &pb::Request) -> Value {
     })
 }
 
-/// One grant. `what` and `where` say it in words, `covers` and `scope` in parts.
+/// One grant. `what` and `where` are texts for people, `covers` and `scope` are structured.
 pub(crate) fn grant(grant: &pb::Grant) -> Value {
     use wire::obey::v1::grant::{Covers, Where};
     let (kind, value) = match &grant.covers {

@@ -1,6 +1,6 @@
-//! The `obey` program. Looks at its first word before anything else: a shim, a sandbox's stage, a scripted agent and an
-//! agent's notify program must start without threads, an async runtime or a command-line parser. Everything else is the
-//! command line.
+//! The `obey` program. Checks its first argument before anything else: a shim, a sandbox stage, a scripted
+//! agent and an agent's notify program must start without threads, an async runtime or a command-line parser.
+//! Everything else is the command line.
 
 mod answers;
 mod app;
@@ -42,9 +42,10 @@ mod tests;
 
 use std::ffi::OsString;
 
-/// The word that makes this program the process that builds a sandbox.
+/// The argument that makes this program the process that builds a sandbox.
 const STAGE_WORD: &str = "sandbox-stage";
 
+/// Dispatches on the first argument; anything else is the command line for people.
 fn main() {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| "obey".into());

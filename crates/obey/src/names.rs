@@ -1,4 +1,5 @@
-//! The printed names of the protocol's numbers: providers, statuses, decisions. The one place that pairs them.
+//! The printed names of the protocol's enum numbers: providers, statuses, decisions. The only place that maps
+//! them.
 
 use domain::{ProviderKind, Status};
 use wire::obey::local::v1 as local;
@@ -16,13 +17,13 @@ pub(crate) fn provider_number(kind: ProviderKind) -> local::SessionProvider {
     }
 }
 
-/// Returns the name of a provider; one of a newer daemon is printed as its number.
+/// Returns the name of a provider; an unknown one is printed as its number.
 pub(crate) fn provider(number: i32) -> String {
     let known = ProviderKind::ALL.into_iter().find(|kind| provider_number(*kind) as i32 == number);
     known.map_or_else(|| number.to_string(), |kind| kind.name().to_owned())
 }
 
-/// Returns the name of what a grant says.
+/// Returns the name of a grant's action.
 pub(crate) fn grant_action(action: pb::GrantAction) -> &'static str {
     match action {
         pb::GrantAction::Allow => "allow",
@@ -45,7 +46,7 @@ pub(crate) fn status_number(status: Status) -> local::SessionStatus {
     }
 }
 
-/// Returns the status a number stands for.
+/// Returns the status of a number.
 pub(crate) fn status(number: i32) -> Option<Status> {
     Status::ALL.into_iter().find(|status| status_number(*status) as i32 == number)
 }

@@ -1,13 +1,13 @@
-//! Finds the word somebody probably meant. Used for keys of the configuration and names of things.
+//! Finds the most similar word, for suggestions. Used for configuration keys and names.
 
-/// Returns the candidate nearest to a word, unless even that one is far off.
+/// Returns the candidate closest to a word, unless even that one is too different.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let best = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate)).min()?;
-    // Half the word may differ, as in `timeout` for `timeout_secs`; beyond that a guess only misleads.
+    // Half the word may differ, as in `timeout` for `timeout_secs`; beyond that a suggestion misleads.
     (best.0 <= word.chars().count().max(best.1.chars().count()) / 2).then_some(best.1)
 }
 
-/// Levenshtein's distance, one row at a time.
+/// Levenshtein distance, one row at a time.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,6 +1,6 @@
-//! The one way out of the command: results on standard output, everything else on standard error.
-//! Knows terminals, colours and the status line; knows nothing of what it prints. A closed pipe comes back as an
-//! error that ends the command quietly.
+//! The only output of the command: results on standard output, everything else on standard error. Knows
+//! terminals, colours and the status line; knows nothing of what it prints. A closed pipe becomes an error
+//! that ends the command silently.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -10,10 +10,10 @@ use crate::args::{ColorWhen, Global};
 use crate::failure::Failure;
 use crate::vars::Vars;
 
-/// Columns where the width of the terminal is unknown.
+/// Columns if the width of the terminal is unknown.
 const DEFAULT_WIDTH: usize = 100;
 
-/// How a piece of text looks.
+/// The style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     Plain,
@@ -63,11 +63,12 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     width: Option<usize>,
-    /// A status line or a question stands at the cursor and must go before anything else is written.
+    /// A status line or a question is at the cursor and must be removed before anything else is written.
     status_shown: bool,
     /// The question that waits for a line.
     question: Option<String>,
-    /// The last thing written to each stream ended a line. Both share a terminal's cursor, a file or pipe does not.
+    /// Whether the last output on each stream ended a line. On a terminal both share the cursor; files and
+    /// pipes do not.
     out_fresh: bool,
     err_fresh: bool,
 }
@@ -111,7 +112,7 @@ impl Output {
         }
     }
 
-    /// Writes into buffers instead; `terminal` says what both pretend to be.
+    /// Writes into buffers instead; `terminal` says whether both pretend to be terminals.
     #[cfg(test)]
     pub(crate) fn to_buffers(out: test::Buffer, err: test::Buffer, global: &Global, terminal: bool) -> Self {
         Self::new(
@@ -121,12 +122,12 @@ impl Output {
         )
     }
 
-    /// Returns whether standard error is a terminal, where a person can be asked.
+    /// Returns whether standard error is a terminal, so that a person can be asked.
     pub(crate) fn err_is_terminal(&self) -> bool {
         self.err.terminal
     }
 
-    /// Returns how many columns a line of a listing may have; nothing where lines should stay whole.
+    /// Returns the maximum columns of a line in a listing; `None` if lines should not be cut.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.out.terminal.then(|| self.width.unwrap_or(DEFAULT_WIDTH))
     }
@@ -136,7 +137,7 @@ impl Output {
         self.styled_line(&[(TextStyle::Plain, text)])
     }
 
-    /// Writes a line of the result made of pieces.
+    /// Writes a line of the result made of styled pieces.
     pub(crate) fn styled_line(&mut self, pieces: &[(TextStyle, &str)]) -> Result<(), Failure> {
         self.begin_out()?;
         for (style, text) in pieces {
@@ -149,7 +150,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes a piece of running text of the result, as it comes.
+    /// Writes streaming text of the result.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         let text = clean(text, self.out.terminal);
         self.hide_status()?;
@@ -162,24 +163,24 @@ impl Output {
         Ok(())
     }
 
-    /// Writes bytes of somebody else's result, untouched.
+    /// Writes another program's output unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.to.write_all(bytes)?;
         Ok(self.out.to.flush()?)
     }
 
-    /// Writes bytes of somebody else's standard error, untouched.
+    /// Writes another program's standard error unchanged.
     pub(crate) fn err_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.err.to.write_all(bytes)?;
         Ok(self.err.to.flush()?)
     }
 
-    /// Ends a line of running text that was begun.
+    /// Ends an incomplete line of streaming text.
     pub(crate) fn end_text(&mut self) -> Result<(), Failure> {
         if !self.out_fresh { self.text("\n") } else { Ok(()) }
     }
 
-    /// Writes a JSON document, or one object of a stream, on a line of its own.
+    /// Writes a JSON document, or one object of a stream, on its own line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|error| Failure::failed(error.to_string()))?;
         self.begin_out()?;
@@ -188,7 +189,7 @@ impl Output {
         Ok(self.out.to.flush()?)
     }
 
-    /// Says something beside the result, unless only results are wanted.
+    /// Prints a note, unless only results are wanted.
     pub(crate) fn note(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if self.quiet || self.json {
             return Ok(());
@@ -196,7 +197,7 @@ impl Output {
         self.say(style, text)
     }
 
-    /// Says something beside the result that must be seen.
+    /// Prints a message that must be seen.
     pub(crate) fn say(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         self.begin_err()?;
         let text = clean(text, self.err.terminal);
@@ -205,7 +206,7 @@ impl Output {
         Ok(self.err.to.flush()?)
     }
 
-    /// Says a piece of running text beside the result, as it comes.
+    /// Prints streaming text as a note.
     pub(crate) fn note_text(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if self.quiet || self.json {
             return Ok(());
@@ -230,7 +231,7 @@ impl Output {
         self.ask_again()
     }
 
-    /// Shows the question again after something else was written, unless a line of text is begun.
+    /// Shows the question again after other output, unless a line of text is incomplete.
     pub(crate) fn ask_again(&mut self) -> Result<(), Failure> {
         let Some(question) = self.question.clone() else { return Ok(()) };
         if self.status_shown || !self.err.terminal || !self.out_fresh || !self.err_fresh {
@@ -241,19 +242,20 @@ impl Output {
         Ok(self.err.to.flush()?)
     }
 
-    /// Takes note that a line was typed: the cursor stands at the beginning of the next one.
+    /// Records that a line was typed: the cursor is at the beginning of the next one.
     pub(crate) fn answered(&mut self) {
         self.question = None;
         self.status_shown = false;
     }
 
-    /// Takes a question back that nobody needs to answer any more.
+    /// Withdraws a question that no longer needs an answer.
     pub(crate) fn withdraw(&mut self) -> Result<(), Failure> {
         self.question = None;
         self.hide_status()
     }
 
-    /// Shows what goes on, on a terminal only, where no line is begun. The next output replaces it.
+    /// Shows the status line, only on a terminal and only if no line is incomplete. The next output replaces
+    /// it.
     pub(crate) fn status(&mut self, text: &str) -> Result<(), Failure> {
         let busy = !self.err_fresh || (self.out.terminal && !self.out_fresh);
         if !self.err.terminal || self.quiet || self.json || busy || self.question.is_some() {
@@ -276,7 +278,7 @@ impl Output {
         Ok(())
     }
 
-    /// Says why the command ends. Nothing can be done about an error here, so none is returned.
+    /// Prints the error that ends the command. Write errors are ignored: nothing can be done about them here.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if failure.is_silent() {
             return;
@@ -288,7 +290,7 @@ impl Output {
         };
     }
 
-    /// Begins a line on standard output: nothing half-written may stand before it.
+    /// Starts a line on standard output: ends an incomplete one first.
     fn begin_out(&mut self) -> Result<(), Failure> {
         self.hide_status()?;
         self.share_cursor_with_out()?;
@@ -299,7 +301,7 @@ impl Output {
         Ok(())
     }
 
-    /// On a terminal a note that was begun would be continued by the result.
+    /// Ends an incomplete note; on a terminal the result would continue its line.
     fn share_cursor_with_out(&mut self) -> Result<(), Failure> {
         if !self.err_fresh && self.out.terminal && self.err.terminal {
             self.err.to.write_all(b"\n")?;
@@ -309,6 +311,7 @@ impl Output {
         Ok(())
     }
 
+    /// Prepares standard error for a new line: hides the status and ends an unfinished line.
     fn begin_err(&mut self) -> Result<(), Failure> {
         self.hide_status()?;
         if !self.out_fresh && self.out.terminal && self.err.terminal {
@@ -324,8 +327,8 @@ impl Output {
     }
 }
 
-/// Takes control characters out of text that goes to a terminal: what an agent or a tool prints must not move the
-/// cursor, change the title or answer for the user. Files and pipes get the text as it is.
+/// Removes control characters from text for a terminal: output of an agent or a tool must not move the
+/// cursor, change the title or answer for the user. Files and pipes get the text unchanged.
 fn clean(text: &str, terminal: bool) -> std::borrow::Cow<'_, str> {
     // The second range reverses the direction of text, which can make a command look like another one.
     let harmful = |c: char| {
@@ -365,7 +368,7 @@ pub(crate) mod test {
             String::from_utf8(self.0.borrow().clone()).unwrap()
         }
 
-        /// Waits until something was written.
+        /// Waits until a text was written.
         pub(crate) async fn until(&self, part: &str) {
             let has_it = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains(part);
             let waiting = tokio::time::timeout(std::time::Duration::from_secs(20), async {

@@ -1,5 +1,5 @@
-//! Where things are: socket, data, configuration, the daemon's log. Rules only, after the XDG base directories;
-//! the one thing done here is making folders that belong to the user alone.
+//! Default paths: socket, data, configuration, the daemon's log, following the XDG base directories. The only
+//! side effect here is the creation of private folders.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Failure, Result};
 use crate::vars::Vars;
 
-/// Folders of the daemon are for its user only: they hold prompts, source code and the control socket.
+/// The daemon's folders are private to its user: they hold prompts, source code and the control socket.
 pub(crate) const PRIVATE_FOLDER: u32 = 0o700;
 pub(crate) const PRIVATE_FILE: u32 = 0o600;
 
-/// The default places.
+/// The default paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
     pub(crate) socket: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Works out the places for a user.
+    /// Determines the paths of a user.
     pub(crate) fn of(vars: &Vars, uid: u32) -> Self {
         let home = vars.folder("HOME");
         let runtime = vars
@@ -46,18 +46,18 @@ impl Paths {
         }
     }
 
-    /// Returns where an automatically started daemon writes its log.
+    /// Returns the log file of an automatically started daemon.
     pub(crate) fn log_file(&self) -> PathBuf {
         self.state_dir.join("daemon.log")
     }
 
-    /// Returns the lock that keeps two commands from starting a daemon at once.
+    /// Returns the lock that keeps two commands from starting a daemon concurrently.
     pub(crate) fn start_lock(&self) -> PathBuf {
         self.state_dir.join("start.lock")
     }
 
-    /// Returns the user's own settings of conversations: `settings.json` in `BETCODE_CONFIG_DIR`, else in the folder
-    /// `betcode` beside our own configuration.
+    /// Returns the user's settings of conversations: `settings.json` in `BETCODE_CONFIG_DIR`, else in the
+    /// folder `betcode` next to our own configuration.
     pub(crate) fn settings_file(&self, vars: &Vars) -> PathBuf {
         let ours = self.config_file.parent().and_then(Path::parent);
         let usual = ours.map_or_else(|| self.state_dir.clone(), Path::to_owned).join("betcode");
@@ -73,14 +73,15 @@ impl Paths {
     }
 }
 
-/// Returns the user this process acts for.
+/// Returns the effective user of this process.
 pub(crate) fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Makes a folder that only the user can enter, or checks that it is one.
+/// Creates a folder that only the user can enter, or checks that an existing one is private.
 ///
-/// Refuses a folder of somebody else: below `/tmp` anybody could have made it first and would own what is in it.
+/// Rejects a folder of another user: below `/tmp` any user could have created it first and would own its
+/// content.
 pub(crate) fn make_private(folder: &Path) -> Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(folder);
     made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", folder.display())))?;
@@ -89,7 +90,7 @@ pub(crate) fn make_private(folder: &Path) -> Result<()> {
     })
 }
 
-/// Says what is wrong with a folder that should be the user's own.
+/// Returns what is wrong with a folder that should be private.
 pub(crate) fn check_private(folder: &Path) -> std::result::Result<(), String> {
     let shown = folder.display();
     let meta = fs::symlink_metadata(folder).map_err(|error| match error.kind() {

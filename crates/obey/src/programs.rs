@@ -1,12 +1,12 @@
-//! Asks small programs of the system something and returns what they said: a version, the state of a service. Bounded
-//! in time; nothing that stays.
+//! Runs small system programs and returns their output: a version, the state of a service. With a timeout; no
+//! process stays.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What a program said.
+/// The output of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
@@ -16,7 +16,7 @@ pub(crate) struct ProgramOutput {
     pub(crate) err: String,
 }
 
-/// Runs a program to its end. The error says in words what went wrong.
+/// Runs a program to its end. The error is a text for people.
 pub(crate) async fn ask(
     program: &Path,
     args: &[impl AsRef<OsStr>],

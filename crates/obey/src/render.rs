@@ -1,5 +1,5 @@
-//! Events as rows for people: a word for the kind and one text. Pure; used by the log and by every live view.
-//! Matches every kind, so that a new one cannot be forgotten.
+//! Renders events as rows for people: a word for the kind and one text. Pure; used by the log and by every
+//! live view. Matches every kind, so that a new one cannot be forgotten.
 
 use domain::event::{Level, TodoStatus};
 use domain::permission::{Decision, Grant, GrantAction};
@@ -13,7 +13,7 @@ use crate::events::LogEvent;
 use crate::format;
 use crate::output::TextStyle;
 
-/// What a row says.
+/// The content of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) word: &'static str,
@@ -123,7 +123,7 @@ fn of_life(kind: &EventKind) -> Row {
         EventKind::AgentLogged { line } => Row::new("stderr", TextStyle::Dim, line),
         EventKind::Restarted { count } => Row::new("restart", TextStyle::Bold, format!("number {count}")),
         EventKind::Renamed { name } => Row::new("renamed", TextStyle::Plain, name),
-        // The caller sends only the kinds above.
+        // The caller passes only the kinds above.
         _ => Row::new("other", TextStyle::Dim, kind.name()),
     }
 }
@@ -131,7 +131,7 @@ fn of_life(kind: &EventKind) -> Row {
 fn of_turn(kind: &EventKind) -> Row {
     match kind {
         EventKind::TurnStarted { turn, prompt, by, .. } => {
-            // Behind the sign is how an editor's connection knows its own prompts again.
+            // The part after `#` identifies prompts of an editor's connection and is not shown.
             let who = by.split('#').next().unwrap_or_default();
             let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
             Row::new("prompt", TextStyle::Bold, format!("{turn}{by}: {prompt}"))
@@ -227,7 +227,7 @@ fn of_rest(kind: &EventKind) -> Row {
     }
 }
 
-/// Returns what a call does, in a few words: its title, its command, its file, or its whole input.
+/// Describes a call briefly: its title, its command, its file, or its whole input.
 pub(crate) fn call_text(tool: &str, input: &Value, title: &str) -> String {
     let said = |key: &str| input.get(key).and_then(Value::as_str);
     let telling = ["command", "file_path", "path", "pattern", "url", "query", "description"];
@@ -244,7 +244,7 @@ pub(crate) fn call_text(tool: &str, input: &Value, title: &str) -> String {
     }
 }
 
-/// Returns what a request asks for.
+/// Describes a request.
 pub(crate) fn ask_text(ask: &RequestSubject) -> String {
     match ask {
         RequestSubject::Permission(ask) => {
@@ -273,7 +273,7 @@ pub(crate) fn usage_text(usage: &Usage) -> String {
     text
 }
 
-/// Returns how a turn ended, in words.
+/// Describes how a turn ended.
 pub(crate) fn end_word(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Completed => "completed",

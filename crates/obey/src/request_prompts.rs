@@ -1,5 +1,5 @@
-//! Requests of an agent as a person is asked about them: what is shown, and what a typed line means.
-//! Pure: whoever holds the queue prints and sends.
+//! Asks a person about an agent's requests: the displayed text, and the meaning of a typed line. Pure: the
+//! caller prints and sends.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,17 +12,17 @@ use wire::obey::v1 as pb;
 use crate::format;
 use crate::render;
 
-/// Longest summary of a request; people stop reading before that.
+/// Longest summary of a request; people do not read more.
 const SUMMARY_MAX_CHARS: usize = 400;
 
-/// A request that waits.
+/// A pending request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OpenRequest {
     pub(crate) id: String,
     pub(crate) what: RequestContent,
 }
 
-/// What it is about.
+/// The content of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RequestContent {
     Permission { tool: String, input: Value, title: String, proposals: Vec<Proposal> },
@@ -30,7 +30,7 @@ pub(crate) enum RequestContent {
 }
 
 impl OpenRequest {
-    /// Takes a request from an event; nothing for those a person cannot answer.
+    /// Converts a request of an event; `None` for requests a person cannot answer.
     pub(crate) fn of_event(id: String, ask: &RequestSubject, proposals: &[Proposal]) -> Option<Self> {
         let what = match ask {
             RequestSubject::Permission(ask) => RequestContent::Permission {
@@ -45,7 +45,7 @@ impl OpenRequest {
         Some(Self { id, what })
     }
 
-    /// Takes a request from the daemon's list.
+    /// Converts a request of the daemon's list.
     pub(crate) fn of_request(request: &pb::Request) -> Self {
         let what = if request.kind == pb::RequestKind::Question as i32 {
             RequestContent::Questions(request.questions.iter().map(question).collect())
@@ -60,7 +60,7 @@ impl OpenRequest {
         Self { id: request.id.clone(), what }
     }
 
-    /// Returns one line that says what is asked.
+    /// Returns a one-line summary.
     pub(crate) fn summary(&self) -> String {
         match &self.what {
             RequestContent::Permission { tool, input, title, .. } => {
@@ -111,14 +111,14 @@ fn question(question: &pb::Question) -> Question {
     }
 }
 
-/// What a typed line means.
+/// The meaning of a typed line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TypedReply {
     Decide {
         request: String,
         decision: Decision,
         message: String,
-        /// The proposal that is granted; empty: what the decision says.
+        /// The chosen proposal; empty: the decision's default.
         grant: String,
     },
     Answer {
@@ -127,20 +127,20 @@ pub(crate) enum TypedReply {
     },
     /// Show these lines, then ask again.
     Show(Vec<String>),
-    /// The next question of the same request.
+    /// Continue with the next question of the same request.
     Next,
 }
 
-/// The requests that wait, the first of which is being asked about.
+/// The pending requests; the first one is being asked about.
 #[derive(Debug, Default)]
 pub(crate) struct RequestPrompts {
     queue: VecDeque<OpenRequest>,
-    /// Answers to the first questions of the first request.
+    /// The answers so far to the questions of the first request.
     answers: Vec<(String, String)>,
 }
 
 impl RequestPrompts {
-    /// Adds a request unless it waits already. Returns whether it is the one to ask about now.
+    /// Adds a request unless it is already pending. Returns whether it is the one to ask about now.
     pub(crate) fn add(&mut self, open: OpenRequest) -> bool {
         if self.queue.iter().any(|waiting| waiting.id == open.id) {
             return false;
@@ -149,7 +149,7 @@ impl RequestPrompts {
         self.queue.len() == 1
     }
 
-    /// Removes a request that was settled. Returns whether it was the one being asked about.
+    /// Removes a settled request. Returns whether it was the one being asked about.
     pub(crate) fn remove(&mut self, id: &str) -> bool {
         let first = self.queue.front().is_some_and(|open| open.id == id);
         self.queue.retain(|open| open.id != id);
@@ -164,12 +164,12 @@ impl RequestPrompts {
         self.queue.front()
     }
 
-    /// Returns every request that waits.
+    /// Returns every pending request.
     pub(crate) fn all(&self) -> impl Iterator<Item = &OpenRequest> {
         self.queue.iter()
     }
 
-    /// Returns the lines that explain what is asked, and the prompt to type behind.
+    /// Returns the lines that describe the request, and the prompt.
     pub(crate) fn prompt(&self) -> Option<(Vec<String>, String)> {
         let open = self.queue.front()?;
         match &open.what {
@@ -208,7 +208,7 @@ impl RequestPrompts {
         }
     }
 
-    /// Reads a typed line as the answer to what is being asked about.
+    /// Parses a typed line as the answer to the current request.
     pub(crate) fn take(&mut self, line: &str) -> Option<TypedReply> {
         let open = self.queue.front()?;
         match &open.what {
@@ -233,11 +233,12 @@ impl RequestPrompts {
     }
 }
 
-/// Returns what is typed for a proposal.
+/// Returns the key to type for a proposal.
 fn letter(at: usize) -> String {
     if at == 0 { "a".to_owned() } else { (at + 1).to_string() }
 }
 
+/// Parses a typed answer to a permission request.
 fn permission_reply(open: &OpenRequest, input: &Value, proposals: &[Proposal], line: &str) -> TypedReply {
     let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let word = word.to_lowercase();
@@ -263,14 +264,14 @@ fn permission_reply(open: &OpenRequest, input: &Value, proposals: &[Proposal], l
             ]);
         }
     };
-    // An approval with words behind it is likely a message to the agent that got here by mistake.
+    // An approval followed by words is probably a message to the agent typed here by mistake.
     if decision.allows() && !rest.is_empty() {
         return TypedReply::Show(vec!["  to allow it, type y or a alone".to_owned()]);
     }
     TypedReply::Decide { request: open.id.clone(), decision, message: rest.trim().to_owned(), grant }
 }
 
-/// Puts text on one line, so that no part of a command can look like a prompt of ours, and says where it was cut.
+/// Puts text on one line, so that no part of a command can look like our prompt, and marks where it was cut.
 fn brief(text: &str) -> String {
     let line = format::one_line(text);
     match line.char_indices().nth(SUMMARY_MAX_CHARS) {
@@ -279,12 +280,12 @@ fn brief(text: &str) -> String {
     }
 }
 
-/// Returns what the daemon knows a question by.
+/// Returns the key of a question's answer.
 fn key(question: &Question) -> &str {
     if question.id.is_empty() { &question.text } else { &question.id }
 }
 
-/// Turns what was typed into an answer: numbers and labels stand for options, anything else for itself.
+/// Converts input to an answer: numbers and labels select options, other text is taken literally.
 pub(crate) fn choose(question: &Question, typed: &str) -> String {
     let typed = typed.trim();
     let pick = |word: &str| {
@@ -302,8 +303,8 @@ pub(crate) fn choose(question: &Question, typed: &str) -> String {
     pick(typed).unwrap_or_else(|| typed.to_owned())
 }
 
-/// Reads the answers of the command line: one plain answer, or `QUESTION=ANSWER` for each. A question is named by
-/// its number, id, heading or text.
+/// Parses the answers of the command line: one plain answer, or `QUESTION=ANSWER` for each. A question is
+/// named by its number, id, heading or text.
 pub(crate) fn read_answers(
     questions: &[Question],
     words: &[String],
@@ -328,6 +329,7 @@ pub(crate) fn read_answers(
     }
 }
 
+/// Splits `QUESTION=ANSWER`; the question is given by id, header, text or number.
 fn named<'a>(questions: &'a [Question], word: &'a str) -> Option<(&'a Question, &'a str)> {
     let (name, value) = word.split_once('=')?;
     let by_number = name.parse::<usize>().ok().and_then(|number| questions.get(number.checked_sub(1)?));

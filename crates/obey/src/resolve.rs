@@ -1,5 +1,5 @@
-//! From what people type to what the daemon knows: sessions by id, start of an id or name; campaigns by id, name or
-//! the current folder. Asks the daemon for its lists; guesses nothing that is not unique.
+//! Resolves what people type: sessions by id, start of an id or name; campaigns by id, name or the current
+//! folder. Queries the daemon's lists; accepts only unique matches.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::nearest::nearest;
 /// Length of a ULID, which follows the prefix of a session's id.
 const ULID_CHARS: usize = 26;
 
-/// Returns the id of the session somebody means.
+/// Returns the id of the given session.
 pub(crate) async fn session(client: &Client, typed: &str) -> Result<String> {
     session_in(client, typed, None).await
 }
 
-/// Returns the id of the session somebody means, looking in one campaign only where that is given.
+/// Returns the id of the given session, restricted to one campaign if given.
 pub(crate) async fn session_in(client: &Client, typed: &str, campaign: Option<&str>) -> Result<String> {
     if is_whole_id(typed) {
         return Ok(typed.to_owned());
@@ -40,6 +40,7 @@ fn is_whole_id(typed: &str) -> bool {
     ulid.len() == ULID_CHARS && ulid.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
+/// Finds the session that a typed id, start of an id or name means. It must be unique.
 fn pick_session<'a>(typed: &str, sessions: &'a [local::SessionInfo]) -> Result<&'a local::SessionInfo> {
     if typed.is_empty() {
         return Err(Failure::usage("the session's id or name is empty"));
@@ -55,7 +56,7 @@ fn pick_session<'a>(typed: &str, sessions: &'a [local::SessionInfo]) -> Result<&
         let wanted = prefix.strip_prefix("SESS_").unwrap_or(&prefix);
         session.id == typed || (!wanted.is_empty() && ulid.starts_with(wanted))
     };
-    // A name is reused when its old session has ended, so a living one wins over its predecessors.
+    // A name is reused once its old session has ended, so a live session wins over its predecessors.
     let candidates = match (named_live.as_slice(), named.as_slice()) {
         ([_, ..], _) => named_live,
         (_, [_, ..]) => named,
@@ -90,7 +91,7 @@ pub(crate) async fn campaigns(client: &Client) -> Result<Vec<pb::Campaign>> {
     Ok(client.campaigns().list_campaigns(pb::ListCampaignsRequest {}).await?.into_inner().campaigns)
 }
 
-/// Returns the id of the campaign somebody means, or of the one that the current folder belongs to.
+/// Returns the id of the given campaign, or of the one that contains the current folder.
 pub(crate) async fn campaign(client: &Client, typed: Option<&str>, folder: &Path) -> Result<String> {
     match typed {
         Some(typed) => named_campaign(client, typed).await,
@@ -111,17 +112,18 @@ fn find_campaign<'a>(all: &'a [pb::Campaign], typed: &str) -> Option<&'a pb::Cam
     all.iter().find(|campaign| campaign.id == typed).or_else(|| all.iter().find(|c| c.name == typed))
 }
 
-/// Returns the id of a campaign given by id or name. One that is not listed is passed on: the daemon may know it from
-/// another registry.
+/// Returns the id of a campaign given by id or name. An unlisted one is passed on: the daemon may know it
+/// from another registry.
 pub(crate) async fn named_campaign(client: &Client, typed: &str) -> Result<String> {
     let all = campaigns(client).await?;
     Ok(find_campaign(&all, typed).map_or_else(|| typed.to_owned(), |campaign| campaign.id.clone()))
 }
 
+/// Returns the campaign that contains a folder.
 fn campaign_of_folder(campaigns: &[pb::Campaign], folder: &Path) -> Result<String> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let around = campaigns.iter().filter(|campaign| folder.starts_with(&campaign.path));
-    // The innermost one, where campaigns lie in each other.
+    // The innermost one if campaigns are nested.
     let found = around.max_by_key(|campaign| campaign.path.len()).map(|campaign| campaign.id.clone());
     found.ok_or_else(|| {
         let message = format!("{} belongs to no registered campaign", folder.display());

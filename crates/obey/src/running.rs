@@ -1,6 +1,6 @@
-//! What a running daemon wrote about itself, in a file beside its socket: how it was started and where it listens, so
-//! that `obey upgrade` can start the next one alike. Holds no secret: the environment is not in it. Fields are only
-//! ever added, because the next version reads what the last one wrote.
+//! The description of a running daemon, in a file next to its socket: how it was started and where it
+//! listens, so that `obey upgrade` can start the next one alike. Contains no secrets: the environment is not
+//! in it. Fields are only ever added, because the next version reads what the last one wrote.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,38 +13,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::paths::PRIVATE_FILE;
 
-/// A running daemon. True only while the process with this number answers on the socket.
+/// A running daemon. Valid only while the process with this pid answers on the socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Running {
     pub(crate) pid: i32,
     pub(crate) version: String,
     pub(crate) program: PathBuf,
-    /// The flags of `obey serve` beside the socket, with absolute paths.
+    /// The flags of `obey serve` in addition to the socket, with absolute paths.
     pub(crate) flags: Vec<String>,
-    /// Where it really listens: a port 0 has become a real one.
+    /// The actual addresses: port 0 is replaced by the real one.
     pub(crate) listen: Vec<SocketAddr>,
     /// The same for those with TLS.
     pub(crate) listen_tls: Vec<SocketAddr>,
     /// Whether it was told to take whatever port is free. The next one must ask for the one it got by its number.
     pub(crate) has_free_port: bool,
-    /// The default address, where another process had it; the last of `listen` stands for it.
+    /// The default address, if another process had it; the last of `listen` replaces it.
     pub(crate) taken_default: Option<SocketAddr>,
     pub(crate) data_dir: PathBuf,
     /// Whether its output goes to the log file.
     pub(crate) background: bool,
-    /// Whether somebody else listens on the socket and passed it on.
+    /// Whether another process listens on the socket and passed it on.
     pub(crate) is_given_socket: bool,
 }
 
 impl Running {
-    /// Reads what the daemon with this number wrote; nothing where another one did, or none.
+    /// Reads the description of the daemon with this pid; `None` if there is none or it belongs to another
+    /// one.
     pub(crate) fn read(socket: &Path, pid: i32) -> Option<Self> {
         let text = fs::read(place(socket)).ok()?;
         serde_json::from_slice(&text).ok().filter(|running: &Self| running.pid == pid)
     }
 
-    /// Writes it in one step: whoever reads it sees all of it or what was there before.
+    /// Writes it in one step: a reader sees the whole new file or the old one.
     pub(crate) fn write(&self, socket: &Path) -> io::Result<()> {
         let (place, draft) = (place(socket), place(socket).with_extension("json.new"));
         let mut file =
@@ -65,13 +66,13 @@ impl Running {
         Some(format!("another process has {taken}; this daemon listens on {found}"))
     }
 
-    /// Removes what was written, when the daemon ends.
+    /// Removes the file when the daemon ends.
     pub(crate) fn forget(socket: &Path) {
-        // Left behind it is merely false: no process of that number answers on the socket.
+        // A leftover file is merely stale: no process with that pid answers on the socket.
         let _absent = fs::remove_file(place(socket));
     }
 
-    /// Returns the flags that make the next daemon listen where this one does.
+    /// Returns the flags that make the next daemon listen on the same addresses.
     pub(crate) fn flags_again(&self) -> Vec<OsString> {
         let mut flags: Vec<OsString> = Vec::new();
         let mut given = self.flags.iter();
@@ -83,7 +84,7 @@ impl Running {
             }
         }
         if self.has_free_port {
-            // These and no others.
+            // Only these addresses.
             flags.extend(["--listen".into(), "none".into()]);
             flags
                 .extend(self.addresses().into_iter().flat_map(|address| ["--listen".into(), address.into()]));

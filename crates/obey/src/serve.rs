@@ -1,5 +1,5 @@
-//! From `obey serve` to the daemon: works out its options, puts it into the background, announces readiness.
-//! Serving itself is `daemon`'s work; finding out that nobody serves is `client`'s.
+//! From `obey serve` to the daemon: determines its options, moves it to the background, announces readiness.
+//! `daemon` serves; `client` detects that no daemon is running.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ use crate::vars::Vars;
 /// Everything the daemon needs to start.
 #[derive(Debug)]
 pub(crate) struct ServeOptions {
-    /// The configuration with file, environment and flags applied. The fields below are what follows from it.
+    /// The configuration with file, environment and flags applied. The fields below are derived from it.
     pub(crate) config: Config,
     /// Absolute.
     pub(crate) socket: PathBuf,
@@ -27,18 +27,18 @@ pub(crate) struct ServeOptions {
     pub(crate) tls: config::listen::Tls,
     /// Absolute.
     pub(crate) data_dir: PathBuf,
-    /// The folder of the configuration file: rules and policies of the user lie beside it.
+    /// The folder of the configuration file, which also holds the user's rules and policies.
     pub(crate) config_dir: PathBuf,
     /// Settings of conversations.
     pub(crate) settings: SettingsSources,
     pub(crate) ready: Announcer,
-    /// The flags that make another daemon like this one.
+    /// The flags to start another daemon like this one.
     pub(crate) flags: Vec<OsString>,
-    /// What a service manager handed over.
+    /// What a service manager passed.
     pub(crate) inherited: Inherited,
 }
 
-/// Works out the options of `obey serve`.
+/// Determines the options of `obey serve`.
 pub(crate) fn options(
     args: &ServeArgs,
     socket: Option<&Path>,
@@ -76,7 +76,7 @@ pub(crate) fn options(
     })
 }
 
-/// Returns the flags another daemon needs, beside the socket, to become what these arguments describe.
+/// Returns the flags, besides the socket, to start another daemon with these arguments.
 pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
     let mut flags: Vec<OsString> = Vec::new();
     for address in &args.listen {
@@ -98,10 +98,10 @@ pub(crate) fn flags(args: &ServeArgs) -> Result<Vec<OsString>> {
     Ok(flags)
 }
 
-/// The user's own rules, beside the configuration.
+/// The user's rules, next to the configuration.
 const RULES_FILE: &str = "rules.toml";
 
-/// Works out where the settings of conversations come from.
+/// Determines the sources of conversation settings.
 fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Result<SettingsSources> {
     let coded = |error: domain::Error| Failure::coded(error.code, error.message);
     Ok(SettingsSources {
@@ -112,24 +112,24 @@ fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Resu
     })
 }
 
-/// Returns the configuration file: a flag, `OBEY_CONFIG` or the usual place.
+/// Returns the configuration file: from the flag, `OBEY_CONFIG` or the default path.
 pub(crate) fn config_file(flag: Option<&Path>, vars: &Vars, paths: &Paths) -> Result<PathBuf> {
     let chosen = flag.map(Path::to_owned).or_else(|| vars.get("OBEY_CONFIG").map(PathBuf::from));
     chosen.map_or_else(|| Ok(paths.config_file.clone()), |path| absolute(&path))
 }
 
-/// Returns an absolute path; the daemon does not stay in the folder the command was called in.
+/// Returns an absolute path; the daemon changes its working directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-/// Leaves the terminal that started us, so that closing it or Ctrl-C in it does not end the daemon.
+/// Detaches from the terminal, so that closing it or Ctrl-C in it does not end the daemon.
 pub(crate) fn leave_terminal() {
-    // Fails only for the leader of a group, which then has a session of its own already or was put there on purpose.
+    // Fails only for a group leader, which already has its own session or was put there on purpose.
     let _already_leader = rustix::process::setsid();
 }
 
-/// Tells whoever started the daemon that it can be called.
+/// Announces to the starting process that the daemon is ready.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     pub(crate) background: bool,
@@ -144,7 +144,7 @@ impl Announcer {
         if !self.background {
             return told;
         }
-        // Whoever waited may have given up; the daemon is ready all the same.
+        // The starting command may have given up; the daemon is ready nevertheless.
         let _nobody_waits = told;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(io::Error::from)
     }
@@ -156,7 +156,7 @@ fn ready_line(socket: &Path, listen: &[String]) -> String {
     format!("{READY}{} listen={}", socket.display(), listen.join(","))
 }
 
-/// Returns the addresses a ready line tells, or nothing where the line is something else.
+/// Returns the addresses of a ready line, or `None` for other lines.
 pub(crate) fn read_ready_line(line: &str) -> Option<&str> {
     let (_, listen) = line.trim_end().strip_prefix(READY)?.rsplit_once(" listen=")?;
     Some(listen)

@@ -1,13 +1,13 @@
-//! Aligned tables and lists of named values for people. Pure: gives lines, prints nothing.
+//! Aligned tables and lists of named values for people. Pure: returns lines, prints nothing.
 
 use crate::format::shorten;
 
-/// Blanks between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
-/// A column that is cut to fit the terminal keeps at least this much.
+/// Minimum width of a column that is cut to fit the terminal.
 const COLUMN_MIN: usize = 8;
 
-/// Rows below a heading. The last column takes what room is left.
+/// Rows below a heading. The last column takes the remaining width.
 #[derive(Debug)]
 pub(crate) struct Table {
     heading: Vec<String>,
@@ -23,7 +23,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the heading and the rows as lines, cut to `columns` where that is given.
+    /// Returns the heading and the rows as lines, cut to `columns` if given.
     pub(crate) fn lines(&self, columns: Option<usize>) -> Vec<String> {
         let widths = self.widths();
         std::iter::once(&self.heading).chain(&self.rows).map(|row| line(row, &widths, columns)).collect()
@@ -40,6 +40,7 @@ impl Table {
     }
 }
 
+/// Formats a row; its last cell is cut to the terminal's width.
 fn line(row: &[String], widths: &[usize], columns: Option<usize>) -> String {
     let mut text = String::new();
     let last = row.len().saturating_sub(1);
@@ -59,7 +60,7 @@ fn line(row: &[String], widths: &[usize], columns: Option<usize>) -> String {
     text
 }
 
-/// Returns `Name:  value` lines with the values below each other; empty values are left out.
+/// Returns `Name:  value` lines with aligned values; empty values are left out.
 pub(crate) fn named(pairs: &[(&str, String)]) -> Vec<String> {
     let shown = || pairs.iter().filter(|(_, value)| !value.is_empty());
     let width = shown().map(|(name, _)| name.chars().count()).max().unwrap_or(0) + 1;

@@ -1,6 +1,6 @@
-//! The tools of agents that live in the daemon, and of programs that ask their client for files and commands: the
-//! workbench, bound to a session's root. Opened with its first use; trying the sandbox takes a moment.
-//! Everything done with them is in the audit.
+//! The tools of in-process agents, and of programs that ask their client for files and commands: the
+//! workbench, bound to a session's root. Opened on first use, because probing the sandbox takes a moment.
+//! Everything done with them is audited.
 
 mod record;
 
@@ -20,13 +20,13 @@ use record::Record;
 
 use crate::daemon::DaemonTools;
 
-/// The workbench's operations by name, once the daemon serves them; never, where nobody put any in.
+/// The daemon's tools, once it serves them; never set in other processes.
 pub(crate) type Operations = Arc<OnceLock<DaemonTools>>;
 
-/// Hands the workbench out, session by session.
+/// Provides the workbench to sessions.
 pub(crate) struct WorkbenchToolbox {
     pub(crate) lazy_workbench: Arc<dyn OpenWorkbench>,
-    /// Some of its rules say what may not be read.
+    /// Some of its rules restrict what may be read.
     pub(crate) settings: Settings,
     pub(crate) operations: Operations,
 }
@@ -55,11 +55,11 @@ struct WorkbenchSessionTools {
     folder: PathBuf,
 }
 
-/// What became of a task, for the agent and for the record.
+/// The result of a task, for the agent and for the audit.
 struct Outcome {
     done: ToolOutput,
     summary: String,
-    /// Where a command ran.
+    /// The sandbox tier of a command.
     tier: &'static str,
     secrets: u64,
 }
@@ -102,21 +102,21 @@ impl SessionTools for WorkbenchSessionTools {
 }
 
 impl WorkbenchSessionTools {
-    /// Does something and writes it down. What cannot be written down is not told.
+    /// Executes a task and audits it. A result that cannot be audited is not returned.
     async fn carry_out(
         &self,
         task: ToolTask,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<ToolOutput, Error> {
         if let ToolTask::Call { tool, arguments } = task {
-            // Operations write themselves down.
+            // Operations write their own audit entries.
             let operations = self.operations.get();
             let operations = operations.ok_or_else(|| Error::invalid("tool", "nothing is offered here"))?;
             return operations.call(&self.session, &tool, arguments).await;
         }
         let workbench = self.lazy_workbench.workbench().await?;
         let record = Record::begin(Arc::clone(&workbench), &self.session, &task);
-        // A project's own rules could switch the scrubber off, and nobody has looked at them.
+        // A project's own rules could switch the scrubber off, and the user has not reviewed them.
         let outcome = match workbench.project(&self.root, ProjectRules::Ignored) {
             Ok(project) => self.work(&workbench, &project, task, stop).await,
             Err(error) => Err(error),
@@ -125,6 +125,7 @@ impl WorkbenchSessionTools {
         outcome.map(|outcome| outcome.done)
     }
 
+    /// Executes a task with the workbench.
     async fn work(
         &self,
         workbench: &Workbench,
@@ -171,6 +172,7 @@ impl WorkbenchSessionTools {
         }
     }
 
+    /// Reads a file: unchanged if `raw`, otherwise with secrets removed.
     async fn read(
         &self,
         workbench: &Workbench,
@@ -201,6 +203,7 @@ impl WorkbenchSessionTools {
         Ok(Outcome { secrets, ..Outcome::success(output, answer.summary) })
     }
 
+    /// Runs a command until it ends or is stopped, and returns its whole output.
     async fn run(
         &self,
         workbench: &Workbench,
@@ -226,7 +229,7 @@ impl WorkbenchSessionTools {
         Ok(Outcome { done, summary: answer.summary, tier: answer.tier.name(), secrets })
     }
 
-    /// Returns all of an output that was stored.
+    /// Returns all of a stored output.
     async fn whole(&self, workbench: &Workbench, ref_id: Option<String>) -> Result<String, Error> {
         match ref_id {
             None => Ok(String::new()),
@@ -234,7 +237,8 @@ impl WorkbenchSessionTools {
         }
     }
 
-    /// Returns a path that the workbench understands: its paths begin at the root, an agent's in the working folder.
+    /// Converts a path for the workbench: its paths are relative to the root, an agent's to the working
+    /// folder.
     fn absolute(&self, path: &str) -> Result<String, Error> {
         let joined = if path.is_empty() { self.folder.clone() } else { self.folder.join(path) };
         let plain = plain(&joined);
@@ -244,7 +248,7 @@ impl WorkbenchSessionTools {
     }
 }
 
-/// Takes `.` and `..` out of a path by its words alone; the workbench follows links and refuses what leads out.
+/// Removes `.` and `..` lexically; the workbench resolves links and rejects paths that lead outside.
 fn plain(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut plain = PathBuf::new();
@@ -266,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// A workbench nobody may open.
+    /// A workbench that must not be opened.
     struct Closed;
 
     impl OpenWorkbench for Closed {

@@ -1,5 +1,5 @@
-//! The environment as it was when the command started. Everything that depends on variables takes this, so that
-//! rules about paths and configuration can be tested without touching the real environment.
+//! A snapshot of the environment at the start of the command. Everything that depends on variables takes it,
+//! so that rules about paths and configuration can be tested without the real environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,22 +25,22 @@ impl Vars {
         self.0.clone().into_iter()
     }
 
-    /// Returns a variable that is set, even to nothing.
+    /// Returns a variable that is set, even if empty.
     pub(crate) fn set(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Returns a variable that is set to something.
+    /// Returns a variable that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.set(name).filter(|value| !value.is_empty())
     }
 
-    /// Returns a folder named by a variable. Relative ones are ignored, as the XDG rules demand.
+    /// Returns a folder named by a variable. Relative ones are ignored, as the XDG rules require.
     pub(crate) fn folder(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// Returns the file a program name stands for on `PATH`.
+    /// Finds a program on `PATH`.
     pub(crate) fn find_program(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| is_program(path));

@@ -1,6 +1,6 @@
-//! Shows an agent at work: its words on standard output as they come, everything else beside them, and a status
-//! line while nothing is said. Decides what is worth showing live; the complete record is the log.
-//! Requests are not shown here: whoever runs the conversation asks or tells about them.
+//! Shows an agent's work live: its text on standard output as it arrives, notes on standard error, and a
+//! status line in between. Decides what is worth showing; the complete record is the log. Requests are not
+//! shown here: the caller asks about them.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::format;
 use crate::output::{Output, TextStyle};
 use crate::render;
 
-/// Longest piece of a call or its output shown live.
+/// Longest part of a call or its output shown live.
 const CALL_MAX_CHARS: usize = 160;
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// What kind of running text stands at the end.
+/// The kind of incomplete text at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunningText {
     Nothing,
@@ -30,10 +30,10 @@ enum RunningText {
 /// The state of a live view.
 pub(crate) struct LiveView {
     open: RunningText,
-    /// Everything the agent itself said in this turn, and where its last words begin.
+    /// The agent's own text in this turn, and where its last part begins.
     said: String,
     last_words: usize,
-    /// Thoughts that wait for their end, where they are not shown as they come.
+    /// Buffered thinking, if it is not shown live.
     thoughts: String,
     calls: BTreeMap<CallId, (String, Instant)>,
     usage: Usage,
@@ -57,12 +57,12 @@ impl LiveView {
         }
     }
 
-    /// Begins a turn: what was counted and said before belongs to the last one.
+    /// Starts a turn: resets what was counted and said before.
     pub(crate) fn begin_turn(&mut self) {
         *self = Self { working: true, ..Self::new() };
     }
 
-    /// Returns whether a turn is under way as far as was seen.
+    /// Returns whether a turn is running, as far as events show.
     pub(crate) fn is_working(&self) -> bool {
         self.working
     }
@@ -127,7 +127,7 @@ impl LiveView {
         }
     }
 
-    /// Moves the status line.
+    /// Updates the status line.
     pub(crate) fn tick(&mut self, out: &mut Output) -> Result<()> {
         if !self.working {
             return Ok(());
@@ -144,7 +144,7 @@ impl LiveView {
         out.status(&line)
     }
 
-    /// Ends running text, so that something else can be said.
+    /// Ends incomplete text, so that something else can be printed.
     pub(crate) fn close(&mut self, out: &mut Output) -> Result<()> {
         match std::mem::replace(&mut self.open, RunningText::Nothing) {
             RunningText::Nothing => Ok(()),
@@ -159,7 +159,7 @@ impl LiveView {
         }
     }
 
-    /// Keeps count of turns where nothing is shown of them.
+    /// Tracks turns without showing them.
     fn note_turn(&mut self, event: &LogEvent) {
         match event.kind {
             Some(EventKind::TurnStarted { .. }) => self.begin_turn(),
@@ -168,6 +168,7 @@ impl LiveView {
         }
     }
 
+    /// Shows text of the agent.
     fn text(&mut self, out: &mut Output, text: &str) -> Result<()> {
         if self.open != RunningText::Text {
             self.close(out)?;
@@ -175,10 +176,11 @@ impl LiveView {
             self.last_words = self.said.len();
         }
         self.said.push_str(text);
-        // Only the last words are wanted then, and which are the last is known at the end.
+        // In quiet mode only the last part is wanted, which is known only at the end.
         if out.quiet { Ok(()) } else { out.text(text) }
     }
 
+    /// Shows thinking: at once on a terminal, otherwise when it is complete.
     fn thinking(&mut self, out: &mut Output, text: &str) -> Result<()> {
         if self.open != RunningText::Thinking {
             self.close(out)?;
@@ -218,6 +220,7 @@ impl LiveView {
         out.note(style, format!("  {mark} {name} {first}{more}").trim_end())
     }
 
+    /// Shows the end of a turn, and the answer unless it is already on the screen.
     fn turn_ended(&mut self, out: &mut Output, reason: EndReason, text: &str, error: &str) -> Result<()> {
         self.close(out)?;
         let last_words = self.said[self.last_words..].trim();
@@ -245,7 +248,7 @@ impl LiveView {
     }
 
     fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
-        // Words in a pipe go on behind a note; thoughts share its stream.
+        // Text in a pipe continues after a note; thinking shares the note's stream.
         if self.open == RunningText::Thinking {
             self.close(out)?;
         }

@@ -1,5 +1,5 @@
-//! Requests of ours to the client, such as a permission or the content of a file, and its answers. Bounded in number;
-//! an errand that is given up is called off.
+//! Requests from us to the client (a permission, the content of a file) and the client's answers. Their
+//! number is bounded. A request that is abandoned is cancelled at the client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use super::resume_state::{NoteWriter as _, Notes};
 use super::rpc::{self, RpcId};
 use crate::limits;
 
-/// What the client said to an errand: its result, or its error object.
+/// The client's answer to a request: its result, or its error object.
 pub(super) type Reply = Result<Value, Value>;
 
-/// The open errands of one connection. Cheap to clone.
+/// The pending client requests of one connection. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct ClientRequests {
     out: ClientOutbox,
@@ -28,13 +28,14 @@ struct OpenClientRequest {
     waiting: HashMap<RpcId, oneshot::Sender<ClientResponse>>,
 }
 
-/// An answer, and the line it came in.
+/// An answer, and the number of the line it came in.
 pub(super) struct ClientResponse {
     pub(super) reply: Reply,
     pub(super) line: u64,
 }
 
-/// An errand under way. Dropping it does not call it off: the answer is then nobody's.
+/// A client request that waits for its answer. Dropping it does not cancel the request; the answer is then
+/// discarded.
 pub(super) struct PendingClientRequest {
     pub(super) id: RpcId,
     reply: oneshot::Receiver<ClientResponse>,
@@ -45,13 +46,13 @@ impl ClientRequests {
         Self { out, open: Arc::default() }
     }
 
-    /// Goes on where another daemon ended: numbers up to this one are taken.
+    /// Continues the numbering of a previous daemon: ids up to `last` are in use.
     pub(super) fn go_on_after(&self, last: u64) {
         self.locked().last = last;
     }
 
-    /// Sends a request behind whatever was sent before; nothing where the client is gone or has too many already.
-    /// `note` is told its number.
+    /// Sends a request after everything that was sent before. Returns `None` if the client is gone or too
+    /// many requests are pending. `note` receives the request's number.
     pub(super) async fn send(
         &self,
         method: &str,
@@ -80,7 +81,7 @@ impl ClientRequests {
         Some(client_request)
     }
 
-    /// Waits for the answer to a request that was sent by another daemon.
+    /// Waits for the answer to a request that a previous daemon sent.
     pub(super) fn again(&self, number: u64) -> PendingClientRequest {
         self.locked().wait_for(number)
     }
@@ -92,20 +93,20 @@ impl ClientRequests {
         Some(replied.reply)
     }
 
-    /// Takes an answer of the client. False: nobody waits for it.
+    /// Delivers an answer of the client. Returns false if no request waits for it.
     pub(super) fn answered(&self, id: &RpcId, reply: Reply, line: u64) -> bool {
         let waiting = self.locked().waiting.remove(id);
         waiting.is_some_and(|waiting| waiting.send(ClientResponse { reply, line }).is_ok())
     }
 
-    /// Tells the client that an answer is no longer wanted.
+    /// Cancels a request at the client.
     pub(super) async fn call_off(&self, id: &RpcId) {
         if self.locked().waiting.remove(id).is_none() {
             return;
         }
         let mut line = Vec::new();
         rpc::write_notification(&mut line, "$/cancel_request", &json!({"requestId": id.to_json()}));
-        // A client that is gone waits for nothing.
+        // An error means that the client is gone; then nothing needs to be cancelled.
         let _gone = self.out.send(line).await;
     }
 
@@ -115,6 +116,7 @@ impl ClientRequests {
 }
 
 impl OpenClientRequest {
+    /// Registers the request with this number and returns the handle that waits for its answer.
     fn wait_for(&mut self, number: u64) -> PendingClientRequest {
         let (sender, reply) = oneshot::channel();
         let id = RpcId::number(number);
@@ -124,7 +126,7 @@ impl OpenClientRequest {
 }
 
 impl PendingClientRequest {
-    /// Waits for the answer; nothing where it was called off.
+    /// Waits for the answer; `None` if the request was cancelled.
     pub(super) async fn answer(self) -> Option<ClientResponse> {
         self.reply.await.ok()
     }

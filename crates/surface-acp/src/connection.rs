@@ -1,5 +1,5 @@
-//! One client: its lines in order, sorted to where they are acted upon, and its end. Requests are worked on side by
-//! side, what concerns one session in the order it came; nothing here waits for an agent.
+//! One client connection: reads its lines in order, dispatches them, and closes everything at the end.
+//! Requests run concurrently; those of one session keep their order. Must not wait for an agent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,20 +26,20 @@ use crate::limits;
 use surface::access::{self, Recorder};
 use surface::peer::{self, Caller, Peer, Signer};
 
-/// The version of the protocol we speak.
+/// The protocol version we implement.
 const PROTOCOL_VERSION: u32 = 1;
 
 /// Whether and how a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionEnding {
     Open,
-    /// With its agents.
+    /// Ends together with its agents.
     Stop,
-    /// The daemon leaves; agents go on and the next one finds them.
+    /// The daemon exits; the agents keep running and the next daemon resumes them.
     Leave,
 }
 
-/// What every part of a connection needs.
+/// State that every part of a connection uses.
 pub(super) struct ConnectionContext {
     pub(super) supervisor: Supervisor,
     pub(super) defaults: AcpSessionDefaults,
@@ -52,11 +52,11 @@ pub(super) struct ConnectionContext {
     recorder: Recorder,
     /// The name of this connection, where it outlives the daemon; else empty.
     pub(super) connection: String,
-    /// One place for every session this client may have open.
+    /// One permit for each session this client may have open.
     pub(super) room: Arc<Semaphore>,
     client: Mutex<ClientCapabilities>,
     talks: Mutex<HashMap<SessionId, SessionStream>>,
-    /// How the connection ends, once it is served.
+    /// Signals how the connection ends; set when it is being served.
     ending: OnceLock<watch::Receiver<ConnectionEnding>>,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct AcpConnection {
     remembered: ConnectionNotes,
 }
 
-/// What makes a connection one that outlives the daemon: its name, and what was noted of it.
+/// Identifies a connection that outlives the daemon: its name, and the notes kept about it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResumableConnection {
     pub(super) connection: String,
@@ -120,17 +120,17 @@ impl AcpConnection {
         (Self { core: Arc::new(core), remembered: ConnectionNotes::read(&lasting.notes) }, frames)
     }
 
-    /// Serves the client until its input ends, it no longer listens or somebody wants the end.
+    /// Serves the client until its input ends, it stops reading, or `ending` says so.
     pub(super) async fn run(
         self,
         mut input: mpsc::Receiver<Bytes>,
         mut ending: watch::Receiver<ConnectionEnding>,
     ) {
         let core = self.core;
-        // Set once: a connection is served once.
+        // Cannot fail: a connection is served only once.
         let _first = core.ending.set(ending.clone());
         if !core.take_up(self.remembered).await {
-            // Whoever comes next will find what was not found here.
+            // The next daemon can still find what is unavailable now.
             return core.leave().await;
         }
         let mut lines = LineReader::new(limits::ACP_LINE_MAX_BYTES);
@@ -162,13 +162,14 @@ impl AcpConnection {
     }
 }
 
-/// The client's requests under way.
+/// The client's requests in progress.
 struct RunningRequests {
     tasks: JoinSet<()>,
     core: Arc<ConnectionContext>,
 }
 
 impl RunningRequests {
+    /// Handles one line of the client: a request, a notification, a response, or an invalid line.
     async fn handle_line(&mut self, line: Option<ClientLine>, number: u64) {
         let core = Arc::clone(&self.core);
         let line = match line {
@@ -196,13 +197,14 @@ impl RunningRequests {
         }
     }
 
+    /// Dispatches a request to its method after checking that the caller may make it.
     async fn handle_request(&mut self, id: RpcId, method: String, params: Value) {
         let core = Arc::clone(&self.core);
         if let Err(fault) = core.admit(&method, &params).await {
             return core.answer(&id, Err(fault)).await;
         }
         match method.as_str() {
-            // At once, so that what a client sends right behind it finds it done.
+            // Handled inline, so that the requests sent directly after it find it done.
             "initialize" => {
                 let answer = core.initialize(params);
                 if answer.is_ok() {
@@ -235,20 +237,20 @@ fn unknown(method: &str) -> RpcError {
 }
 
 impl ConnectionContext {
-    /// Whether the daemon goes. What fails for that is left to the next one.
+    /// Whether the daemon is exiting. Errors caused by that are left to the next daemon.
     pub(super) fn is_leaving(&self) -> bool {
         !self.connection.is_empty()
             && self.ending.get().is_some_and(|ending| *ending.borrow() == ConnectionEnding::Leave)
     }
 
-    /// Ends the output for whoever goes on with the connection.
+    /// Ends the output without an end of the connection, so that the next daemon can continue it.
     async fn leave(&self) {
         self.talks().clear();
         self.out.end(OutputFrame::Leave).await;
         self.out.end(OutputFrame::End).await;
     }
 
-    /// Answers a request; a client that is gone needs no answer.
+    /// Answers a request. The result is ignored: a client that is gone needs no answer.
     pub(super) async fn answer(&self, id: &RpcId, result: Result<Value, RpcError>) {
         if result.is_err() && self.is_leaving() {
             return;
@@ -256,7 +258,7 @@ impl ConnectionContext {
         let _gone = self.out.answer(id, result, |_| {}).await;
     }
 
-    /// Answers a line that was no request.
+    /// Answers a line that is not a request.
     async fn refuse(&self, id: &RpcId, fault: RpcError, line: u64) {
         let _gone = self.out.refuse(id, fault, line).await;
     }
@@ -269,12 +271,13 @@ impl ConnectionContext {
         self.talks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who speaks, for the record.
+    /// The client's name as it is recorded in the journal.
     pub(super) fn by(&self) -> String {
         let name = self.client().name;
         self.caller.signer.sign(if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") })
     }
 
+    /// Stores the client's capabilities and returns ours.
     pub(super) fn initialize(&self, params: Value) -> Result<Value, RpcError> {
         let initialize: from_wire::Initialize = from_wire::params(params.clone())?;
         let client = ClientCapabilities::read(&initialize);
@@ -312,6 +315,7 @@ impl ConnectionContext {
         Err(RpcError::from(&error))
     }
 
+    /// Handles a notification of the client.
     async fn notified(&self, method: &str, params: Value, line: u64) {
         if access::acp(method).is_some() && self.admit(method, &params).await.is_err() {
             self.out.log("warn", "refused a notification that this caller may not send");
@@ -321,11 +325,11 @@ impl ConnectionContext {
             "session/cancel" => {
                 let of = from_wire::params::<from_wire::SessionOnlyParams>(params).ok();
                 let id = of.and_then(|of| from_wire::session_id(&of.session_id).ok());
-                // For a session that is not open there is nothing to cancel.
+                // There is nothing to cancel in a session that is not open.
                 id.is_some_and(|id| self.talks().get(&id).is_some_and(|talk| talk.cancel(line)))
             }
             "$/cancel_request" => {
-                // Only prompts take long enough to be called off.
+                // Only prompts run long enough to be cancelled.
                 let rpc = RpcId::read(&params["requestId"]);
                 let talks = self.talks();
                 let found = rpc.and_then(|rpc| talks.values().find(|talk| talk.is_prompt(&rpc)));
@@ -335,7 +339,7 @@ impl ConnectionContext {
                 let fault = RpcError::new(INVALID_REQUEST, format!("{method} is a request and needs an id"));
                 return self.refuse(&RpcId::null(), fault, line).await;
             }
-            // Notifications of others, `$/…` among them, may be passed over.
+            // The protocol lets us ignore unknown notifications, `$/…` among them.
             _ => {
                 self.out.log("debug", "passed over a notification");
                 false
@@ -346,7 +350,7 @@ impl ConnectionContext {
         }
     }
 
-    /// Hands what concerns one session to whoever keeps its order.
+    /// Passes a message to the stream of its session, which keeps the order.
     fn forward_to_session(&self, rpc: &RpcId, method: &str, params: Value) -> Result<(), RpcError> {
         let rpc = rpc.clone();
         let (session, said) = match method {
@@ -385,7 +389,8 @@ impl ConnectionContext {
         }
     }
 
-    /// Ends everything of this connection. What it brought to life ends with it, unless somebody else uses it.
+    /// Closes all sessions of this connection. Agents it started are stopped with it, unless another
+    /// connection uses them.
     async fn close(&self, ending: ConnectionEnding) {
         let talks: Vec<SessionStream> = self.talks().drain().map(|(_, talk)| talk).collect();
         if ending == ConnectionEnding::Leave || self.defaults.keep {
@@ -397,7 +402,7 @@ impl ConnectionContext {
             stops.spawn(async move {
                 talk.hush("cancelled").await;
                 if talk.is_ours_alone() {
-                    // One that has no agent any more needs no end.
+                    // An error means that the agent has already ended.
                     let _ended = supervisor.stop(talk.id(), StopMode::Now).await;
                     talk.settle().await;
                 }
@@ -407,7 +412,7 @@ impl ConnectionContext {
     }
 }
 
-/// Whether a method is one that must be answered.
+/// Whether a method is a request and must have an id.
 fn is_request(method: &str) -> bool {
     const METHODS: [&str; 13] = [
         "initialize",

@@ -1,6 +1,6 @@
-//! What an editor offers becomes tools of the agent: reading and writing through its buffers, running a command in one
-//! of its terminals. The agent reaches them the way it reaches every client's tools; a call comes here as a request and
-//! is done with the editor's own methods.
+//! Offers an editor's abilities to the agent as tools: reading and writing files through its buffers, and
+//! running a command in one of its terminals. The agent calls them like any client's tools; a call arrives
+//! here as a request and is executed with the editor's own methods.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::client_requests::Reply;
 use super::from_wire::ClientCapabilities;
 use crate::limits;
 
-/// Under which name the tools of editors are registered in a session.
+/// The source name under which editor tools are registered in a session.
 pub(super) const SOURCE: &str = "acp";
 
 const READ: &str = "editor_read_file";
 const WRITE: &str = "editor_write_file";
 const RUN: &str = "editor_run_command";
 
-/// Returns the tools that an editor with these abilities brings.
+/// Returns the tools for an editor with these capabilities.
 pub(super) fn of(client: &ClientCapabilities) -> Vec<ClientTool> {
     let path = json!({"type": "string", "description": "Absolute path"});
     let mut tools = Vec::new();
@@ -59,24 +59,25 @@ fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> 
         description: description.to_owned(),
         input_schema: json!({"type": "object", "properties": properties, "required": required}),
         exclusive: false,
-        // The editor's terminal has a bound of its own; the rules must not give up before it.
+        // The editor's terminal has its own timeout; the session must not time out before it.
         timeout_ms: (name == RUN).then(|| 2 * limits::ACP_TERMINAL_WAIT.as_millis() as u64),
-        // What changes something needs a permission, as the agent's own tools do.
+        // Tools that change something need a permission, as the agent's own tools do.
         asks: name != READ,
     }
 }
 
-/// Returns whether a tool is one of these.
+/// Returns whether a tool is an editor tool.
 pub(super) fn is_ours(tool: &str) -> bool {
     [READ, WRITE, RUN].contains(&tool)
 }
 
-/// Whoever asks the editor; nothing where it left.
+/// Sends requests to the editor. Returns `None` if the editor is gone.
 pub(super) trait EditorClient {
     fn send_request(&mut self, method: &str, params: &Value) -> impl Future<Output = Option<Reply>> + Send;
 }
 
-/// Does a call with the editor's methods; returns whether it went well, and its output. Nothing where the editor left.
+/// Executes a call with the editor's methods. Returns whether it succeeded, and its output; `None` if the
+/// editor is gone.
 pub(super) async fn run(
     editor: &mut impl EditorClient,
     session: &str,
@@ -101,7 +102,7 @@ pub(super) async fn run(
     }
 }
 
-/// Runs a command to its end. Its terminal is released whatever happens.
+/// Runs a command to its end. The terminal is released in any case.
 async fn terminal(
     editor: &mut impl EditorClient,
     session: &str,
@@ -118,7 +119,7 @@ async fn terminal(
     let ended = match waited {
         Ok(ended) => ended?,
         Err(_) => {
-            // One that cannot be killed is released all the same.
+            // A terminal that cannot be killed is still released.
             let _refused = editor.send_request("terminal/kill", &of).await?;
             Err(json!({"message": too_long(limits::ACP_TERMINAL_WAIT)}))
         }
@@ -133,6 +134,7 @@ fn too_long(wait: Duration) -> String {
     format!("the command did not end within {} s", wait.as_secs())
 }
 
+/// Returns the result of a command; a failed one gets its exit code or signal appended to the output.
 fn exited(ended: Reply, mut output: String) -> (bool, String) {
     let why = match &ended {
         Ok(ended) => match (ended["exitCode"].as_i64(), ended["signal"].as_str()) {
@@ -185,7 +187,7 @@ mod tests {
         assert!(names.iter().all(|name| is_ours(name)) && !is_ours("Bash"));
     }
 
-    /// Plays an editor that answers in this order.
+    /// Simulates an editor that answers in this order.
     async fn with_editor(tool: &str, input: Value, replies: Vec<(&str, Reply)>) -> Option<(bool, String)> {
         let (out, mut frames) = ClientOutbox::new(false);
         let mut client_requests = ClientRequests::new(out);

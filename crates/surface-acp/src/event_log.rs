@@ -1,5 +1,5 @@
-//! A record of what happened on a connection, one JSON object a line, as the bridge kept one. Written on the side: whoever
-//! reports waits for no disk.
+//! The log of what happened on a connection, one JSON object per line, in the format of the former bridge. A
+//! background task writes it, so that callers never wait for the disk.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::notify::{self, NotificationSourceKind};
 use super::outbox::ClientOutbox;
 use crate::limits;
 
-/// Where reports go; nowhere where nobody wants them.
+/// Receives the events; discards them if no log file is configured.
 #[derive(Default)]
 pub(super) struct EventLog {
     writer: Mutex<Option<EventLogWriter>>,
@@ -24,7 +24,7 @@ struct EventLogWriter {
 }
 
 impl EventLog {
-    /// Begins to write to a file; must be called on a tokio runtime where there is one.
+    /// Starts to write to a file. With a path, must be called on a tokio runtime.
     pub(super) fn begin(path: Option<PathBuf>, out: ClientOutbox) -> Self {
         let Some(path) = path else { return Self::default() };
         let (lines, reports) = mpsc::channel(limits::ACP_EVIDENCE_READY_MAX);
@@ -32,7 +32,7 @@ impl EventLog {
         Self { writer: Mutex::new(Some(EventLogWriter { lines, writing })) }
     }
 
-    /// Adds a report. One that finds no room is dropped: the journal has what happened.
+    /// Adds an event. It is dropped if the queue is full: the journal holds what happened.
     pub(super) fn report(&self, event: &str, session: &str, details: &Value) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(writer) = writer.as_ref() else { return };
@@ -52,6 +52,7 @@ impl EventLog {
     }
 }
 
+/// Writes the reported lines to the file, one after the other. A failure is logged to the client.
 async fn write(path: PathBuf, mut reports: mpsc::Receiver<String>, out: ClientOutbox) {
     while let Some(line) = reports.recv().await {
         let path = path.clone();

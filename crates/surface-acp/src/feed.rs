@@ -1,5 +1,6 @@
-//! The half of a talk that comes from the journal: the history where it was asked for, then what happens, as one loop.
-//! Answers prompts when their turns end. A client that reads slowly is waited for here and nowhere else.
+//! The outgoing half of a session stream: sends the history if the client asked for it, then the live events,
+//! in one loop over the journal. Answers a prompt when its turn ends. This is the only place that waits for a
+//! slow client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,53 +26,54 @@ use crate::limits;
 
 /// How a feed begins.
 pub(super) enum FeedStart {
-    /// With what happens next.
+    /// With the next event.
     Live,
-    /// With the whole history; then the request is answered.
+    /// With the whole history, then the answer to the request.
     Told { rpc: RpcId, result: Value },
-    /// With what stands; the request is answered first.
+    /// With the answer to the request, then the current settings.
     Quiet { rpc: RpcId, result: Value },
 }
 
-/// What a client has answered so far for one request, and the question that is open. Its answer may come at once, so it
-/// is waited for from the beginning.
+/// The client's answers to a request so far, and the question that is pending. The pending answer may arrive
+/// at any time, so it is awaited from the beginning.
 pub(super) struct QuestionProgress {
     pub(super) replies: Vec<Reply>,
     pub(super) open: PendingClientRequest,
 }
 
-/// What was told of a session before its feed begins.
+/// What was sent of a session before its feed begins.
 #[derive(Default)]
 pub(super) struct SentPast {
     /// Events up to this one are history.
     pub(super) until: u64,
-    /// And up to this one the client has them, or does not want them.
+    /// Events up to this one the client has, or does not want.
     pub(super) told: u64,
     pub(super) trails: BTreeMap<RequestId, QuestionProgress>,
 }
 
-/// Why a feed ends; without an error the client is gone.
+/// Why a feed ends; `None`: the client is gone.
 type FeedEnd = Option<Error>;
 
+/// Sends one session's events to the client.
 pub(super) struct AcpFeed {
     pub(super) core: Arc<ConnectionContext>,
     pub(super) shared: Arc<SessionStreamState>,
     pub(super) projector: UpdateProjector,
     beginning: Option<FeedStart>,
-    /// Events up to this one happened before.
+    /// Events up to this one are history.
     until: u64,
-    /// Events up to this one are told, or need not be.
+    /// Events up to this one are sent, or need not be.
     told: u64,
-    /// What the client was asked by a daemon that is gone.
+    /// Questions that a previous daemon sent to the client.
     pub(super) trails: BTreeMap<RequestId, QuestionProgress>,
-    /// What is to be noted with the next lines.
+    /// Notes to be saved with the next lines.
     notes: Notes,
-    /// Requests of the history that nobody has settled yet.
+    /// Requests in the history that have no answer yet.
     waiting: BTreeMap<RequestId, (RequestSubject, Vec<Proposal>)>,
-    /// What the client was asked.
+    /// The questions this client was sent.
     pub(super) asked: Arc<Mutex<HashMap<RequestId, SentQuestion>>>,
     lines: Vec<u8>,
-    /// A text of the history that is being put together.
+    /// Consecutive text events of the history, being merged into one.
     merged: Option<Event>,
 }
 
@@ -99,6 +101,7 @@ impl AcpFeed {
         }
     }
 
+    /// Runs until the stream is over. On an error, it answers the open requests with it.
     pub(super) async fn run(mut self) {
         let Err(Some(error)) = self.follow().await else { return };
         if self.core.is_leaving() {
@@ -117,6 +120,7 @@ impl AcpFeed {
         }
     }
 
+    /// Sends the past, then each new event.
     async fn follow(&mut self) -> Result<(), FeedEnd> {
         let mut cursor = self.core.supervisor.events_after(&self.shared.id, 0).await?;
         loop {
@@ -135,7 +139,7 @@ impl AcpFeed {
             };
             let events = match events {
                 Ok(events) => events,
-                // What is no longer kept cannot be told; the rest can.
+                // Events that were removed cannot be sent; the remaining ones can.
                 Err(error) if error.code == ErrorCode::EventsExpired => {
                     self.core.out.log("warn", error.message);
                     cursor.skip_removed().await?;
@@ -157,7 +161,7 @@ impl AcpFeed {
         }
     }
 
-    /// Sends the lines there are; whoever keeps notes then knows how far they reach.
+    /// Sends the collected lines, and notes how far they reach.
     async fn flush(&mut self) -> Result<(), ClientGone> {
         if self.lines.is_empty() {
             return Ok(());
@@ -171,7 +175,7 @@ impl AcpFeed {
         self.core.out.send_noting(lines, note).await
     }
 
-    /// Takes in what happened before, and tells it where it was asked for.
+    /// Applies an event of the history, and sends it if the client asked for the history.
     async fn recall(&mut self, event: &Event) -> Result<(), FeedEnd> {
         match &event.kind {
             EventKind::RequestOpened { request, ask, automatic: false, proposals, .. } => {
@@ -197,7 +201,8 @@ impl AcpFeed {
         Ok(())
     }
 
-    /// The history is over: answers whoever asked for it, and asks what still waits.
+    /// Called at the end of the history: answers the request that asked for it, and sends the requests that
+    /// are still pending.
     async fn arrive(&mut self) -> Result<(), FeedEnd> {
         let Some(beginning) = self.beginning.take() else { return Ok(()) };
         if let Some(merged) = self.merged.take() {
@@ -205,7 +210,7 @@ impl AcpFeed {
         }
         self.told = self.told.max(self.until);
         if !matches!(beginning, FeedStart::Live) {
-            // The request that opened it is answered with this.
+            // This answers the request that opened the session.
             self.notes.opened(&self.shared.id, &NotedSession { until: self.until, asked: None });
         }
         match beginning {
@@ -223,13 +228,13 @@ impl AcpFeed {
         Ok(())
     }
 
-    /// Asks the editor; what it must carry out it gets with its true input.
+    /// Sends a request to the editor. What the editor must execute comes with its unredacted input.
     fn ask_to_execute(&mut self, request: RequestId, shown: &RequestSubject, proposals: &[Proposal]) {
         let asked = self.core.supervisor.ask_to_execute(&self.shared.id, request, shown);
         self.ask_client(request, &asked, proposals);
     }
 
-    /// Tells what happens.
+    /// Sends a live event.
     async fn happen(&mut self, event: &Event) -> Result<(), FeedEnd> {
         self.shared.heard.send_modify(|count| *count += 1);
         let whose = match &event.kind {
@@ -262,6 +267,7 @@ impl AcpFeed {
         Ok(())
     }
 
+    /// Whether a turn was started by this client's prompt.
     async fn whose(&self, turn: TurnId) -> PromptOwner {
         let open = self.shared.open.lock().await;
         if open.as_ref().is_some_and(|open| open.turn == turn) {
@@ -271,6 +277,7 @@ impl AcpFeed {
         }
     }
 
+    /// Answers the client's prompt when its turn has ended.
     async fn answer_prompt(
         &mut self,
         turn: TurnId,
@@ -299,7 +306,7 @@ impl AcpFeed {
             }
         }
         self.notes.prompt(&self.shared.id, None);
-        // Only now: whoever waits for the answer may end this feed.
+        // Only after the flush: the caller that waits for the answer may end this feed.
         let flushed = self.flush().await;
         self.shared.is_busy.store(false, Ordering::Relaxed);
         self.shared.answered.notify_waiters();
@@ -312,7 +319,7 @@ impl AcpFeed {
     }
 }
 
-/// Adds a piece of text to the one before, if it continues it.
+/// Appends a text event to the previous one, if it continues it.
 fn append(merged: &mut Event, event: &Event) -> bool {
     let (text, more) = match (&mut merged.kind, &event.kind) {
         (EventKind::TextDelta { text, parent }, EventKind::TextDelta { text: more, parent: more_parent })

@@ -1,5 +1,5 @@
-//! What a client sends, read into our words. Lenient where the protocol grows, strict where a mistake would be acted
-//! upon. Pure.
+//! Converts what a client sends to our types. Lenient where the protocol may grow, strict where a mistake
+//! would be acted on. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::rpc::RpcError;
 use crate::limits;
 
-/// Reads the parameters of a method; the error names the field.
+/// Parses the parameters of a method; the error names the field.
 pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
     serde_json::from_value(params).map_err(|error| RpcError::params(format!("params: {error}")))
@@ -21,7 +21,7 @@ pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Initialize {
-    /// Any whole number; we answer with the one we speak.
+    /// Any integer; we answer with the version we implement.
     #[serde(rename = "protocolVersion")]
     pub(super) _protocol_version: u64,
     #[serde(default)]
@@ -30,7 +30,7 @@ pub(super) struct Initialize {
     pub(super) client_info: Value,
 }
 
-/// What the client can do for us.
+/// What the client supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClientCapabilities {
     pub(super) name: String,
@@ -43,6 +43,7 @@ pub(super) struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
+    /// Reads the client's name and capabilities; what is missing counts as unsupported.
     pub(super) fn read(initialize: &Initialize) -> Self {
         let can = &initialize.client_capabilities;
         let name: String = initialize.client_info["name"]
@@ -64,7 +65,7 @@ impl ClientCapabilities {
     }
 }
 
-/// `session/new`, `session/load` and `session/resume`.
+/// Parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionParams {
@@ -75,12 +76,12 @@ pub(super) struct SessionParams {
     pub(super) mcp_servers: Vec<Value>,
     #[serde(default)]
     pub(super) additional_directories: Vec<String>,
-    /// From clients of the bridge.
+    /// Sent by clients of the former bridge.
     pub(super) permission_mode: Option<String>,
 }
 
 impl SessionParams {
-    /// Returns the folder, which must be absolute.
+    /// Returns the working directory, which must be absolute.
     pub(super) fn folder(&self) -> Result<&str, RpcError> {
         if std::path::Path::new(&self.cwd).is_absolute() {
             return Ok(&self.cwd);
@@ -88,7 +89,7 @@ impl SessionParams {
         Err(RpcError::params("cwd must be an absolute path"))
     }
 
-    /// Returns what servers and folders come to for the agent.
+    /// Returns the `provider_config` entries for the MCP servers and additional directories.
     pub(super) fn provider_config(
         &self,
         provider: ProviderKind,
@@ -109,7 +110,7 @@ impl SessionParams {
     }
 }
 
-/// Returns MCP servers as `.mcp.json` has them.
+/// Returns MCP servers in the format of `.mcp.json`.
 fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError> {
     if servers.len() > limits::ACP_SERVERS_MAX {
         return Err(RpcError::params(format!("mcpServers: at most {}", limits::ACP_SERVERS_MAX)));
@@ -145,7 +146,7 @@ fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError
     Ok(Value::Object(named).to_string())
 }
 
-/// Editors name servers as they like; agents take plain words.
+/// Replaces characters that agents do not accept in server names.
 fn plain_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
     name.chars().map(plain).take(64).collect()
@@ -192,7 +193,7 @@ pub(super) struct ListParams {
     pub(super) cursor: Option<String>,
 }
 
-/// Reads a session's id.
+/// Parses a session id.
 pub(super) fn session_id(text: &str) -> Result<SessionId, RpcError> {
     let known = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if text.starts_with(domain::id::SESSION_PREFIX) && text.len() <= 64 && text.chars().all(known) {
@@ -202,14 +203,14 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, RpcError> {
     Err(RpcError::params(format!("sessionId: there is no session {shown:?}")))
 }
 
-/// What a prompt says, in the words of a session.
+/// The content of a prompt in our types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PromptContent {
     pub(super) text: String,
     pub(super) attachments: Vec<Attachment>,
 }
 
-/// Reads the blocks of a prompt. `takes_files`: the agent takes more than text.
+/// Parses the blocks of a prompt. `takes_files`: the agent accepts more than text.
 pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<PromptContent, RpcError> {
     let mut said = PromptContent::default();
     let mut context = String::new();
@@ -252,11 +253,12 @@ pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<PromptConte
     Ok(said)
 }
 
-/// Editors cut a message into blocks where something is mentioned; the pieces belong together as they are.
+/// Appends without a separator: editors split a message into blocks wherever something is mentioned.
 fn add(text: &mut String, piece: &str) {
     text.push_str(piece);
 }
 
+/// Formats a link as Markdown, with the best available label.
 fn link(title: &str, name: &str, uri: &str) -> String {
     let own = uri.rsplit('/').next().unwrap_or(uri);
     let shown = [title, name, own].into_iter().find(|text| !text.is_empty()).unwrap_or("link");
@@ -269,6 +271,7 @@ fn file_name(uri: &str, media_type: &str) -> String {
     own.map_or_else(|| format!("file.{}", media_type.rsplit('/').next().unwrap_or("bin")), str::to_owned)
 }
 
+/// Adds a file to a prompt, within the limits of number and size.
 fn attach(said: &mut PromptContent, name: String, media_type: &str, content: &str) -> Result<(), RpcError> {
     use base64::Engine as _;
     if media_type.is_empty() || base64::engine::general_purpose::STANDARD.decode(content).is_err() {

@@ -1,13 +1,15 @@
-//! The surface of the Agent Client Protocol (version 1): an editor's lines in, a session's updates out.
+//! The surface of the Agent Client Protocol (version 1): it reads an editor's lines and sends it a session's
+//! updates.
 //!
-//! A connection is one editor. It may live in a program of its own ([`start`]) or come to the daemon over the socket
-//! ([`routes`]); both are the same code. It keeps what a connection is (who is at the other end, which sessions are open
-//! on it, which of its prompts wait for an answer) and nothing that outlives it.
+//! A connection is one editor. It is served either in a process of its own ([`start`]) or by the daemon over
+//! its socket ([`routes`]); both run the same code. This module owns what belongs to a connection (the
+//! client, the sessions open on it, the prompts that wait for an answer) and must not keep anything that
+//! outlives the connection.
 //!
 //! ```text
-//!   lines ──▶ connection ──▶ talk (one per session, in order) ──▶ supervisor
-//!                                                                     │ journal
-//!   lines ◀── outbox (bounded) ◀── feed (one per session) ◀───────────┘
+//!   lines ──▶ connection ──▶ session stream (one per session, in order) ──▶ supervisor
+//!                                                                               │ journal
+//!   lines ◀── outbox (bounded) ◀── feed (one per session) ◀─────────────────────┘
 //! ```
 
 mod client_requests;
@@ -59,34 +61,34 @@ pub use resume_state::{NoteChanges, Notes};
 pub use service::routes;
 pub use state::SessionStatus;
 
-/// What the sessions of a connection are like unless the client says otherwise.
+/// Defaults for the sessions of a connection. The client can override them.
 #[derive(Clone, Debug)]
 pub struct AcpSessionDefaults {
     pub provider: ProviderKind,
-    /// Empty: the provider's own.
+    /// Empty: the provider's default model.
     pub model: String,
-    /// Id of a mode; empty: supervised.
+    /// The id of a mode; empty: supervised.
     pub mode: String,
-    /// Wins over what a mode says.
+    /// Overrides the entries that the mode sets.
     pub provider_config: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
-    /// Agents go on when the connection ends.
+    /// Keep the agents running when the connection ends.
     pub keep: bool,
     pub max_sessions: usize,
-    /// A turn that was silent for this long is ended; none: never.
+    /// A turn without output for this long is ended; `None`: never.
     pub idle_timeout: Option<Duration>,
-    /// How often silence and the notify file are looked at.
+    /// How often idle time and the notify file are checked.
     pub polling_interval: Duration,
-    /// Where the agent's own notifications are written to.
+    /// Where the agent writes its own notifications.
     pub notify: Option<NotificationSource>,
-    /// A file to which what happens on the connection is written.
+    /// The file that receives a log of what happens on the connection.
     pub evidence: Option<PathBuf>,
-    /// Agents are given what the editor offers as tools. They reach those over the supervisor's socket, so where nobody
-    /// serves the bridge there (`surfaces::bridge`) they are not.
+    /// Offer the editor's abilities to the agents as tools. Agents call these tools over the supervisor's
+    /// socket, so this must be false where that socket does not serve the bridge (`surfaces::bridge`).
     pub lends_tools: bool,
 }
 
-/// A source of notifications.
+/// The file or FIFO that notifications are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationSource {
     pub path: PathBuf,
@@ -112,7 +114,7 @@ impl Default for AcpSessionDefaults {
     }
 }
 
-/// Everything a server of its own needs: the sessions, and the two ends of a pipe.
+/// What a standalone server needs: the supervisor, and the two ends of a pipe.
 pub struct RuntimeConfig {
     pub supervisor: Supervisor,
     pub defaults: AcpSessionDefaults,
@@ -127,9 +129,9 @@ pub struct RuntimeServer {
     writing: Option<JoinHandle<()>>,
 }
 
-/// Serves one client. When this returns, its lines are read. Must be called on a tokio runtime.
+/// Starts serving one client. The input is being read when this returns. Must be called on a tokio runtime.
 pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
-    // Fails now rather than at the first prompt.
+    // An unknown provider fails here rather than at the first prompt.
     config.supervisor.providers().get(config.defaults.provider)?;
     let (ending, is_ending) = channel::channel(ConnectionEnding::Open);
     let (pieces, input) = mpsc::channel(limits::ACP_INPUT_READY_MAX);
@@ -147,7 +149,7 @@ pub async fn start(config: RuntimeConfig) -> Result<RuntimeServer, Error> {
 }
 
 impl RuntimeServer {
-    /// Cancels what runs, ends every agent of this connection and waits for that, 5 s at most.
+    /// Cancels what runs, stops every agent of this connection and waits for that, for 5 s at most.
     pub async fn stop(&mut self) -> Result<(), Error> {
         self.ending.send_replace(ConnectionEnding::Stop);
         let ended = tokio::time::timeout(limits::ACP_STOP_WAIT, self.ended()).await;
@@ -157,21 +159,21 @@ impl RuntimeServer {
         })
     }
 
-    /// Waits until the client has left and everything it started has ended.
+    /// Waits until the client has disconnected and everything it started has ended.
     pub async fn ended(&mut self) {
         if let Some(serving) = &mut self.serving {
-            // Fails only when the task broke down; then there is nothing more to wait for.
+            // `await` fails only if the task panicked; then there is nothing left to wait for.
             let _broken = serving.await;
             self.serving = None;
         }
         if let Some(writing) = self.writing.take() {
-            // A client that does not read its last lines must not keep the server.
+            // A client that does not read its last lines must not keep the server alive.
             let _late = tokio::time::timeout(limits::ACP_POLLING_INTERVAL, writing).await;
         }
     }
 }
 
-/// Hands on what the client sends until it ends or nobody wants it.
+/// Forwards the client's bytes until end of input, or until the receiver is dropped.
 async fn read(mut from: Box<dyn AsyncRead + Send + Unpin>, pieces: mpsc::Sender<Bytes>) {
     let mut buffer = vec![0; limits::ACP_READ_BYTES];
     while let Ok(count) = from.read(&mut buffer).await {
@@ -181,7 +183,7 @@ async fn read(mut from: Box<dyn AsyncRead + Send + Unpin>, pieces: mpsc::Sender<
     }
 }
 
-/// Writes what there is for the client, and flushes it each time.
+/// Writes the output frames to the client and flushes after each one.
 async fn write(mut frames: mpsc::Receiver<OutputFrame>, mut to: Box<dyn AsyncWrite + Send + Unpin>) {
     while let Some(frame) = frames.recv().await {
         match frame {
@@ -196,7 +198,7 @@ async fn write(mut frames: mpsc::Receiver<OutputFrame>, mut to: Box<dyn AsyncWri
     }
 }
 
-/// Says on standard error what a connection says about itself.
+/// Writes a connection's log message to standard error.
 pub fn log(level: &str, message: &str) {
     match level {
         "error" => tracing::error!("{message}"),
@@ -206,7 +208,7 @@ pub fn log(level: &str, message: &str) {
     }
 }
 
-/// What all connections of a daemon share.
+/// State shared by all connections of a daemon.
 #[derive(Clone)]
 struct Shared {
     supervisor: Supervisor,

@@ -1,18 +1,18 @@
-//! Bytes to lines. A line that is too long is passed over without being kept; whoever sent it is told.
+//! Splits bytes into lines. A line that is too long is skipped without being buffered, and reported.
 
-/// A line, or that one was too long.
+/// A line, or the report that one was too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
-/// Puts lines together from pieces.
+/// Assembles lines from chunks of bytes.
 pub(super) struct LineReader {
     most: usize,
     begun: Vec<u8>,
     skipping: bool,
-    /// How many have ended, empty ones among them.
+    /// The number of complete lines, including empty ones.
     ended: u64,
 }
 
@@ -21,12 +21,12 @@ impl LineReader {
         Self { most, begun: Vec::new(), skipping: false, ended: 0 }
     }
 
-    /// Takes a piece and returns the lines it completes, without their ends and without empty ones.
+    /// Adds a chunk and returns the lines it completes, without line ends and without empty lines.
     pub(super) fn push(&mut self, piece: &[u8]) -> Vec<ClientLine> {
         self.push_counting(piece).into_iter().filter_map(|(_, line)| line).collect()
     }
 
-    /// As `push`, with the number of each line from 0; nothing for an empty one.
+    /// Like `push`, with the number of each line, starting at 0; `None` for an empty line.
     pub(super) fn push_counting(&mut self, mut piece: &[u8]) -> Vec<(u64, Option<ClientLine>)> {
         let mut lines = Vec::new();
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
@@ -39,12 +39,12 @@ impl LineReader {
         lines
     }
 
-    /// Returns how many lines have ended so far.
+    /// Returns the number of complete lines so far.
     pub(super) fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// Returns what stood at the end of the input without a line end.
+    /// Returns what follows the last line end.
     pub(super) fn finish(&mut self) -> Option<ClientLine> {
         if std::mem::take(&mut self.skipping) {
             return Some(ClientLine::TooLong);
@@ -53,6 +53,7 @@ impl LineReader {
         (!line.trim_ascii().is_empty()).then_some(ClientLine::Whole(line))
     }
 
+    /// Adds bytes to the current line. A line that becomes too long is dropped and skipped to its end.
     fn add(&mut self, piece: &[u8]) {
         if self.skipping {
             return;

@@ -1,5 +1,5 @@
-//! The modes an editor may choose. For every provider there are ours. Codex has those of the bridge beside them, which
-//! never ask and differ in what the sandbox allows:
+//! The modes an editor may choose. Every provider has our modes. Codex has the modes of the former bridge as
+//! well, which never ask and differ in what the sandbox allows:
 //!
 //! | mode | approvals | sandbox | network |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | `bypassPermissions` | never | workspace-write | yes |
 //! | `yolo` | never | danger-full-access | yes |
 //!
-//! Pure: a mode is a mode of ours and entries of `provider_config`.
+//! Pure: a choice is one of our modes plus entries of `provider_config`.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,16 @@ use serde_json::{Value, json};
 
 use super::rpc::RpcError;
 
-/// What a choice comes to.
+/// The result of choosing a mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ModeChoice {
     pub(super) id: &'static str,
     pub(super) mode: Mode,
-    /// What Codex is started with; empty values take nothing else back.
+    /// The settings Codex is started with; an empty value removes the setting.
     pub(super) provider_config: BTreeMap<String, String>,
 }
 
+/// One mode as an editor sees it, and what it means for a session.
 struct ModeRow {
     id: &'static str,
     name: &'static str,
@@ -34,6 +35,7 @@ struct ModeRow {
     codex: Option<CodexModes>,
 }
 
+/// Codex's own settings for a mode.
 struct CodexModes {
     sandbox: &'static str,
     network: bool,
@@ -41,7 +43,7 @@ struct CodexModes {
 
 const READ_ONLY: Option<CodexModes> = Some(CodexModes { sandbox: "read-only", network: false });
 
-/// Ours, for every provider.
+/// Our modes, for every provider.
 const OURS: [ModeRow; 4] = [
     row("supervised", "Ask", "Asks before it edits or runs anything", Mode::Supervised, None),
     row("acceptEdits", "Accept edits", "Edits files by itself, asks for the rest", Mode::AcceptEdits, None),
@@ -49,7 +51,7 @@ const OURS: [ModeRow; 4] = [
     row("autonomous", "Autonomous", "Does everything by itself, on record", Mode::Autonomous, None),
 ];
 
-/// Those of Codex.
+/// The modes of Codex.
 const CODEX: [ModeRow; 7] = [
     row("supervised", "Ask", "Asks before it edits or leaves its sandbox", Mode::Supervised, None),
     row("default", "Read only", "Reads; never asks, never edits", Mode::Supervised, READ_ONLY),
@@ -98,11 +100,11 @@ fn rows(provider: ProviderKind) -> &'static [ModeRow] {
     if provider == ProviderKind::Codex { &CODEX } else { &OURS }
 }
 
-/// Reads a mode, in any of the spellings people use.
+/// Parses a mode in any of its usual spellings.
 pub(super) fn choose(provider: ProviderKind, text: &str) -> Result<ModeChoice, RpcError> {
     let id = canonical(text);
     let found = rows(provider).iter().find(|row| row.id == id);
-    // `default` means our own default where there is no mode of that name.
+    // `default` means our default mode where the provider has no mode of that name.
     let found = found.or_else(|| {
         let mode = Mode::parse(&id)?;
         rows(provider).iter().find(|row| row.id == mode.name())
@@ -116,7 +118,7 @@ pub(super) fn choose(provider: ProviderKind, text: &str) -> Result<ModeChoice, R
     Ok(ModeChoice { id: row.id, mode: row.mode, provider_config: config(provider, row) })
 }
 
-/// Brings the spellings of a mode together.
+/// Normalizes the spelling of a mode.
 fn canonical(text: &str) -> String {
     let plain: String = text.chars().filter(|letter| !matches!(letter, '-' | '_')).collect();
     match plain.to_ascii_lowercase().as_str() {
@@ -129,6 +131,7 @@ fn canonical(text: &str) -> String {
     }
 }
 
+/// Returns the provider settings of a mode. Only Codex has any; empty values reset them.
 fn config(provider: ProviderKind, row: &ModeRow) -> BTreeMap<String, String> {
     if provider != ProviderKind::Codex {
         return BTreeMap::new();
@@ -154,7 +157,7 @@ pub(super) fn current(spec: &SessionSpec, state: &State) -> &'static str {
     rows.iter().find(matches).or_else(plain).map_or("supervised", |row| row.id)
 }
 
-/// Returns the modes and which one is on, as the protocol has them.
+/// Returns the available modes and the current one in the protocol's format.
 pub(super) fn to_wire(spec: &SessionSpec, state: &State) -> Value {
     let available: Vec<Value> = rows(spec.provider)
         .iter()
@@ -163,7 +166,7 @@ pub(super) fn to_wire(spec: &SessionSpec, state: &State) -> Value {
     json!({"currentModeId": current(spec, state), "availableModes": available})
 }
 
-/// Returns the mode as an option, and the model beside it.
+/// Returns the mode and the model as config options.
 pub(super) fn options(spec: &SessionSpec, state: &State, models: &[String]) -> Value {
     let modes: Vec<Value> = rows(spec.provider)
         .iter()
@@ -188,7 +191,7 @@ pub(super) fn options(spec: &SessionSpec, state: &State, models: &[String]) -> V
     ])
 }
 
-/// How the provider's own choice of a model is called.
+/// The name for the provider's own choice of a model.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
 #[cfg(test)]
@@ -219,7 +222,7 @@ mod tests {
         for spelling in ["yolo", "danger", "danger-full-access", "YOLO"] {
             assert_eq!(codex(spelling), is("yolo", Mode::Autonomous, "never", "danger-full-access", "true"));
         }
-        // Ours take back what those have set.
+        // Our modes reset what those have set.
         assert_eq!(codex("supervised"), is("supervised", Mode::Supervised, "", "", ""));
         assert_eq!(codex("autonomous"), is("autonomous", Mode::Autonomous, "", "", ""));
     }

@@ -1,5 +1,5 @@
-//! The agent's own notifications, written by a small program to a file or a FIFO, one JSON object a line. Neither is
-//! followed through a link nor read when it belongs to somebody else. Knows nothing of sessions.
+//! The agent's own notifications, which a small program writes to a file or a FIFO, one JSON object per line.
+//! Symbolic links and files of other users are refused. Knows nothing of sessions.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::lines::{ClientLine, LineReader};
 use crate::limits;
 
-/// What a source is.
+/// The kind of a notification source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NotificationSourceKind {
     #[default]
@@ -23,7 +23,7 @@ pub enum NotificationSourceKind {
 }
 
 impl NotificationSourceKind {
-    /// Reads the name of a kind.
+    /// Parses the name of a kind.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "file" => Some(Self::File),
@@ -38,7 +38,8 @@ impl NotificationSourceKind {
 pub(super) struct Notification(Value);
 
 impl Notification {
-    /// Returns whether it says that a turn is over: of this conversation, where it names one, else of this prompt.
+    /// Returns whether it reports the end of a turn: of this conversation if it names one, else of this
+    /// prompt.
     pub(super) fn ends(&self, native: &str, prompt: &str) -> bool {
         let Self(event) = self;
         if event["type"] != "agent-turn-complete" {
@@ -55,20 +56,20 @@ impl Notification {
     }
 }
 
-/// A source that is read for one turn.
+/// A source that is read during one turn.
 pub(super) struct OpenNotificationSource {
     path: PathBuf,
     kind: NotificationSourceKind,
     file: Option<Opened>,
     lines: LineReader,
     heard: Instant,
-    /// What was wrong last time; told once.
+    /// The last error, so that it is reported only once.
     problem: String,
 }
 
 struct Opened {
     reader: Reader,
-    /// Device and number: which file it is.
+    /// Device and inode: identifies the file.
     identity: (u64, u64),
 }
 
@@ -87,8 +88,8 @@ impl Reader {
 }
 
 impl OpenNotificationSource {
-    /// Opens a source and passes over what it holds, or over its first bytes where it is known what was in it when the
-    /// turn began. One that is not there yet is found when it comes.
+    /// Opens a source and skips its content, or only its first `from` bytes if its size at the start of the
+    /// turn is known. A source that does not exist yet is opened when it appears.
     pub(super) fn begin(path: &Path, kind: NotificationSourceKind, from: Option<u64>) -> Self {
         let mut source = Self {
             path: path.to_owned(),
@@ -98,13 +99,13 @@ impl OpenNotificationSource {
             heard: Instant::now(),
             problem: String::new(),
         };
-        // What is wrong is told when it is read.
+        // An error is reported by the first `read`.
         let _later = source.reopen();
         source.skip(from);
         source
     }
 
-    /// Returns how much of a file is passed over.
+    /// Returns how many bytes of a file are skipped.
     pub(super) fn from(&self) -> Option<u64> {
         match (&self.file, self.kind) {
             (Some(Opened { reader: Reader::File(file), .. }), _) => {
@@ -116,7 +117,7 @@ impl OpenNotificationSource {
         }
     }
 
-    /// Waits until a FIFO has something to read; for ever for a file, which is looked at from time to time.
+    /// Waits until a FIFO is readable. Never returns for a file, which is polled instead.
     pub(super) async fn ready(&self) {
         if let Some(Opened { reader: Reader::Fifo(pipe), .. }) = &self.file
             && pipe.readable().await.is_ok()
@@ -126,7 +127,7 @@ impl OpenNotificationSource {
         std::future::pending().await
     }
 
-    /// Returns what was written since; an error is said once.
+    /// Returns the new notifications; an error is reported once.
     pub(super) fn read(&mut self) -> Result<Vec<Notification>, String> {
         let found = self.reopen().and_then(|()| self.take());
         match found {
@@ -145,7 +146,7 @@ impl OpenNotificationSource {
         }
     }
 
-    /// Opens the source, or opens it anew where another one has taken its place or a FIFO was silent for too long.
+    /// Opens the source; reopens it if it was replaced, or if a FIFO was silent for too long.
     fn reopen(&mut self) -> Result<(), String> {
         let overdue =
             self.kind == NotificationSourceKind::Fifo && self.heard.elapsed() >= limits::ACP_FIFO_WAIT;
@@ -160,7 +161,8 @@ impl OpenNotificationSource {
             return Ok(());
         }
         let opened = open(&self.path, self.kind)?;
-        // A FIFO keeps what is in it only while somebody has it open: the new one is opened before the old one goes.
+        // A FIFO keeps its content only while it is open, so the new one is opened before the old one is
+        // closed.
         self.file = Some(opened);
         if !same {
             self.lines = LineReader::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
@@ -168,11 +170,12 @@ impl OpenNotificationSource {
         Ok(())
     }
 
+    /// Skips to an offset, or past everything that is already there.
     fn skip(&mut self, from: Option<u64>) {
         let Some(opened) = &mut self.file else { return };
         if let Reader::File(file) = &mut opened.reader {
             let to = from.map_or(SeekFrom::End(0), SeekFrom::Start);
-            // A file that cannot be read to its end is read from its beginning, and its old lines say whose they are.
+            // If seeking fails, the file is read from its start; its old lines name the turn they belong to.
             let _unseekable = file.seek(to);
             return;
         }
@@ -180,13 +183,14 @@ impl OpenNotificationSource {
         while matches!(opened.reader.read(&mut buffer), Ok(count) if count > 0) {}
     }
 
+    /// Reads the new lines and parses them.
     fn take(&mut self) -> Result<Vec<Notification>, String> {
         let Some(opened) = &mut self.file else { return Ok(Vec::new()) };
         let unreadable = |error: std::io::Error| format!("the notify source cannot be read: {error}");
         if let Reader::File(file) = &mut opened.reader {
             let length = file.metadata().map_err(unreadable)?.len();
             let at = file.stream_position().map_err(unreadable)?;
-            // Somebody has emptied it; what comes now is new.
+            // The file was truncated; everything from here on is new.
             if length < at {
                 file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
                 self.lines = LineReader::new(limits::ACP_NOTIFY_LINE_MAX_BYTES);
@@ -202,7 +206,7 @@ impl OpenNotificationSource {
                 Err(error) => return Err(unreadable(error)),
             };
             for line in self.lines.push(&buffer[..count]) {
-                // What is no JSON is nobody's notification.
+                // Lines that are not JSON are ignored.
                 if let ClientLine::Whole(line) = line
                     && let Ok(event) = serde_json::from_slice(&line)
                 {
@@ -213,10 +217,10 @@ impl OpenNotificationSource {
     }
 }
 
-/// Opens a file or FIFO of our own, never through a link, never waiting.
+/// Opens a file or FIFO that belongs to our user, without following links and without blocking.
 fn open(path: &Path, kind: NotificationSourceKind) -> Result<Opened, String> {
     let shown = path.display();
-    // With a FIFO open for both ends, nobody sees an end when the last writer goes.
+    // With a FIFO open for both ends, there is no end of file when the last writer closes it.
     let access = if kind == NotificationSourceKind::Fifo { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())
@@ -244,7 +248,7 @@ fn open(path: &Path, kind: NotificationSourceKind) -> Result<Opened, String> {
     Ok(Opened { identity: (meta.dev(), meta.ino()), reader })
 }
 
-/// Appends one notification to a source: what the agent runs as its notify program does.
+/// Appends one notification to a source. The agent's notify program calls this.
 pub fn forward(path: &Path, kind: NotificationSourceKind, event: &str) -> Result<(), String> {
     let shown = path.display();
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -321,7 +325,7 @@ mod tests {
     #[test]
     fn a_source_of_somebody_else_is_not_read() {
         if host::own_uid() != 0 {
-            // Only root can make a file somebody else's.
+            // Only root can change the owner of a file.
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What goes to the client, in order and bounded: a client that reads slowly makes whoever writes wait, and the journal
-//! is where the rest waits. Carries whole lines, and with them what is to be noted; knows no method.
+//! The output queue to the client, in order and bounded. A slow client makes the writers wait; the journal
+//! holds what they have not read yet. Carries whole lines together with the notes to save; knows no methods.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use super::resume_state::{NoteChanges, Notes};
 use super::rpc::{self, RpcError, RpcId};
 use crate::limits;
 
-/// A piece of output.
+/// A unit of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputFrame {
-    /// Whole lines for the client, and what is true once it has them.
+    /// Whole lines for the client, and the notes that hold once it has received them.
     Lines(Bytes, NoteChanges),
-    /// For the standard error of whoever serves it.
+    /// For the standard error of the process that serves the client.
     Log { level: &'static str, message: String },
-    /// Nothing follows.
+    /// The output ends here.
     End,
-    /// Nothing follows from here; whoever comes next goes on.
+    /// The output of this daemon ends here; the next daemon continues the connection.
     Leave,
 }
 
@@ -28,7 +28,7 @@ pub enum OutputFrame {
 #[derive(Debug)]
 pub(super) struct ClientGone;
 
-/// The way to the client. Cheap to clone.
+/// The sending side of the queue. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct ClientOutbox {
     sender: mpsc::Sender<OutputFrame>,
@@ -36,15 +36,16 @@ pub(super) struct ClientOutbox {
     keeps_notes: bool,
 }
 
-/// What goes with the next piece.
+/// What is sent along with the next frame.
 #[derive(Default)]
 struct Pending {
     marks: NoteChanges,
-    /// The lines of requests that are not answered, by their ids, which a client may use twice.
+    /// The lines of unanswered requests, by request id. A client may use an id twice.
     asked: HashMap<RpcId, VecDeque<u64>>,
 }
 
 impl Pending {
+    /// Marks the line of an answered request as done.
     fn answered(&mut self, id: &RpcId) {
         let Some(lines) = self.asked.get_mut(id) else { return };
         self.marks.done.extend(lines.pop_front());
@@ -55,18 +56,18 @@ impl Pending {
 }
 
 impl ClientOutbox {
-    /// Makes the way to a client; `keeps_notes` where somebody at its end keeps them.
+    /// Creates a queue; `keeps_notes` says whether the receiver saves notes.
     pub(super) fn new(keeps_notes: bool) -> (Self, mpsc::Receiver<OutputFrame>) {
         let (sender, receiver) = mpsc::channel(limits::ACP_FRAMES_READY_MAX);
         (Self { sender, pending: Arc::default(), keeps_notes }, receiver)
     }
 
-    /// Sends lines, once there is room; nothing where there are none.
+    /// Sends lines once there is room; does nothing if there are none.
     pub(super) async fn send(&self, lines: Vec<u8>) -> Result<(), ClientGone> {
         self.send_noting(lines, |_| {}).await
     }
 
-    /// Sends lines, and what is to be noted once they are there.
+    /// Sends lines, and the notes that hold once they have arrived.
     pub(super) async fn send_noting(
         &self,
         lines: Vec<u8>,
@@ -78,7 +79,8 @@ impl ClientOutbox {
         self.put(lines, |pending| note(&mut pending.marks.notes)).await
     }
 
-    /// Waits for room and sends. Marks leave in the order they were made, because both happens under one lock.
+    /// Waits for room and sends. Notes leave in the order they were made, because both steps happen under one
+    /// lock.
     async fn put(&self, lines: Vec<u8>, mark: impl FnOnce(&mut Pending)) -> Result<(), ClientGone> {
         let room = self.sender.reserve().await.map_err(|_| ClientGone)?;
         let mut pending = self.locked();
@@ -89,17 +91,17 @@ impl ClientOutbox {
         Ok(())
     }
 
-    /// Notes something that no line goes with. Waits for nothing: where there is no room it goes with the next line.
+    /// Saves a note without a line. Does not wait: if the queue is full, the note goes with the next line.
     pub(super) fn note(&self, note: impl FnOnce(&mut Notes)) {
         self.mark(|pending| note(&mut pending.marks.notes));
     }
 
-    /// Says that lines of the client need not be heard again.
+    /// Acknowledges lines of the client: they need not be replayed.
     pub(super) fn done(&self, lines: impl IntoIterator<Item = u64>) {
         self.mark(|pending| pending.marks.done.extend(lines));
     }
 
-    /// Notes what has become of a request, which is not answered yet but no longer depends on its line.
+    /// Notes the state of a request that is not answered yet but no longer needs its line replayed.
     pub(super) fn note_taken(&self, id: &RpcId, note: impl FnOnce(&mut Notes)) {
         self.mark(|pending| {
             pending.answered(id);
@@ -107,6 +109,7 @@ impl ClientOutbox {
         });
     }
 
+    /// Records marks and sends them at once if there is room; otherwise they go out with the next lines.
     fn mark(&self, mark: impl FnOnce(&mut Pending)) {
         if !self.keeps_notes {
             return;
@@ -127,7 +130,7 @@ impl ClientOutbox {
         }
     }
 
-    /// Answers a request; its line is done with.
+    /// Answers a request and acknowledges its line.
     pub(super) async fn answer(
         &self,
         id: &RpcId,
@@ -142,12 +145,13 @@ impl ClientOutbox {
         .await
     }
 
-    /// Answers a line that was no request.
+    /// Answers a line that is not a request.
     pub(super) async fn refuse(&self, id: &RpcId, fault: RpcError, line: u64) -> Result<(), ClientGone> {
         let answer = self.answer_line(id, Err(fault));
         self.put(answer, |pending| pending.marks.done.push(line)).await
     }
 
+    /// Formats the answer to a request; an error is also logged.
     fn answer_line(&self, id: &RpcId, result: Result<serde_json::Value, RpcError>) -> Vec<u8> {
         let mut line = Vec::new();
         match result {
@@ -162,17 +166,18 @@ impl ClientOutbox {
         line
     }
 
-    /// Says something on standard error. Dropped where the client does not read: it is only a log.
+    /// Writes to standard error of the client's side. Dropped if the client does not read: it is only a log.
     pub(super) fn log(&self, level: &'static str, message: impl Into<String>) {
         let _full = self.sender.try_send(OutputFrame::Log { level, message: message.into() });
     }
 
-    /// Ends the output, whoever else still has something to say.
+    /// Ends the output, even if other senders still hold the queue.
     pub(super) async fn end(&self, frame: OutputFrame) {
-        // A client that does not read will not miss it, and one that is gone has ended already.
+        // A slow client does not miss this frame, and a client that is gone has already ended.
         let _late = self.sender.send_timeout(frame, limits::ACP_POLLING_INTERVAL).await;
     }
 
+    /// Waits until the client is gone.
     pub(super) async fn hung_up(&self) {
         self.sender.closed().await;
     }

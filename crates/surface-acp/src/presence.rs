@@ -1,5 +1,5 @@
-//! Who else has a session open: an agent is ended with the last connection that uses it. Lives as long as the daemon
-//! and holds only what is connected now.
+//! Counts which connections have a session open, because an agent is stopped with the last connection that
+//! uses it. Lives as long as the daemon and holds only current connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ pub(super) struct OpenSessions {
     open: Arc<Mutex<HashMap<SessionId, usize>>>,
 }
 
-/// One connection's hold on a session.
+/// One connection's hold on a session; released on drop.
 pub(super) struct SessionHold {
     presence: OpenSessions,
     id: SessionId,
@@ -30,7 +30,7 @@ impl OpenSessions {
 }
 
 impl SessionHold {
-    /// Returns whether nobody else has the session open.
+    /// Returns whether no other connection has the session open.
     pub(super) fn is_alone(&self) -> bool {
         self.presence.locked().get(&self.id).is_none_or(|count| *count <= 1)
     }

@@ -1,5 +1,5 @@
-//! What waits for a person is asked of the editor: permissions, questions. Whoever answers first, here or elsewhere,
-//! settles it; the others are told that it is over.
+//! Sends requests that wait for a person to the editor: permissions and questions. The first answer, from
+//! here or from another client, settles a request; it is then cancelled at the other clients.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use super::resume_state::{NoteWriter as _, NotedQuestions};
 use super::rpc::RpcId;
 use super::session_stream::SessionStreamState;
 
-/// What the client was asked; the id once the question is on its way.
+/// A question sent to the client; the id is set once it is on its way.
 #[derive(Debug, Default)]
 pub(super) struct SentQuestion {
     client_request: Option<RpcId>,
@@ -30,8 +30,8 @@ fn locked(table: &Table) -> MutexGuard<'_, HashMap<RequestId, SentQuestion>> {
 }
 
 impl AcpFeed {
-    /// Asks the client, in a task of its own: a person takes their time. What another daemon asked already is not asked
-    /// again; its answer is waited for.
+    /// Sends a request to the client in a separate task, because a person may take long to answer. A question
+    /// that a previous daemon already sent is not sent again; only its answer is awaited.
     pub(super) fn ask_client(&mut self, request: RequestId, ask: &RequestSubject, proposals: &[Proposal]) {
         let mut asking = ClientQuestions {
             core: Arc::clone(&self.core),
@@ -66,12 +66,12 @@ impl AcpFeed {
                 locked(&self.asked).insert(request, asked());
                 tokio::spawn(asking.client_tool(tool.clone(), input.clone()));
             }
-            // Another client registered the tool and runs it.
+            // Another client registered this tool and executes it.
             RequestSubject::ClientTool { .. } => {}
         }
     }
 
-    /// Somebody has settled a request; where the editor still shows it, it is taken back.
+    /// Called when a request is settled; cancels it in the editor if it is still shown there.
     pub(super) async fn call_off(&self, request: RequestId) {
         let asked = locked(&self.asked).remove(&request);
         if let Some(client_request) = asked.and_then(|asked| asked.client_request) {
@@ -81,23 +81,24 @@ impl AcpFeed {
     }
 }
 
-/// One request on its way to the client and back: a few questions, one after the other. After the daemon was exchanged
-/// the same way is gone again, with what was answered before.
+/// One request and its questions to the client, asked one after the other. After a restart of the daemon the
+/// same sequence runs again, with the answers that were given before.
 struct ClientQuestions {
     core: Arc<ConnectionContext>,
     shared: Arc<SessionStreamState>,
     table: Table,
     request: RequestId,
-    /// What the client answered to another daemon, and the question that was open then.
+    /// The answers that a previous daemon received, and the question that was pending then.
     known: VecDeque<Reply>,
     open: Option<PendingClientRequest>,
-    /// What it has answered, and in which lines.
+    /// The answers received here, and the lines they came in.
     replies: Vec<Reply>,
     lines: Vec<u64>,
 }
 
 impl EditorClient for ClientQuestions {
-    /// Sends a question and waits for its answer; nothing where it was settled meanwhile or the client is gone.
+    /// Sends a question and waits for its answer; `None` if the request was settled meanwhile or the client
+    /// is gone.
     async fn send_request(&mut self, method: &str, params: &Value) -> Option<Reply> {
         if let Some(reply) = self.known.pop_front() {
             self.replies.push(reply.clone());
@@ -127,6 +128,7 @@ impl EditorClient for ClientQuestions {
 }
 
 impl ClientQuestions {
+    /// Asks the editor for a permission and passes its decision on.
     async fn permission(mut self, ask: PermissionSubject, mut call: Value, options: Vec<Value>) {
         if ask.tool == "Write" && self.open.is_none() {
             self.compare(&mut call).await;
@@ -141,7 +143,7 @@ impl ClientQuestions {
         self.decide(decision, message, chosen_grant(&reply)).await;
     }
 
-    /// A file that is written anew is shown beside what the editor has in it, saved or not.
+    /// Adds to a file write the text the editor has in that file, saved or not, for comparison.
     async fn compare(&self, call: &mut Value) {
         if !self.core.client().reads_files {
             return;
@@ -149,7 +151,7 @@ impl ClientQuestions {
         let Some(path) = call["content"][0]["path"].as_str() else { return };
         let params = json!({"sessionId": self.shared.id.as_str(), "path": path});
         let reply = self.core.client_requests.send_request("fs/read_text_file", &params).await;
-        // A file that is not there yet has no former text.
+        // A file that does not exist yet has no old text.
         if let Some(Ok(read)) = reply
             && let Some(text) = read["content"].as_str()
         {
@@ -157,6 +159,7 @@ impl ClientQuestions {
         }
     }
 
+    /// Runs an editor tool and returns its result to the agent.
     async fn client_tool(mut self, tool: String, input: Value) {
         let session = self.shared.id.to_string();
         let done = editor_tools::run(&mut self, &session, &tool, &input).await;
@@ -165,6 +168,7 @@ impl ClientQuestions {
         self.command(Command::ReturnTool { request: self.request, ok, output, by }).await;
     }
 
+    /// Asks the questions, as a form if the editor supports forms, otherwise one by one.
     async fn questions(mut self, questions: Vec<Question>) {
         let answers = if self.core.client().takes_forms {
             self.form(&questions).await
@@ -181,7 +185,7 @@ impl ClientQuestions {
         }
     }
 
-    /// Asks everything at once.
+    /// Sends all questions in one form.
     async fn form(&mut self, questions: &[Question]) -> QuestionOutcome {
         let params = json!({
             "sessionId": self.shared.id.as_str(),
@@ -198,7 +202,7 @@ impl ClientQuestions {
         }
     }
 
-    /// Asks one question after the other, for editors that know only permissions.
+    /// Asks one question at a time, for editors that support only permissions.
     async fn choices(&mut self, questions: &[Question]) -> QuestionOutcome {
         let mut answers = BTreeMap::new();
         for question in questions {
@@ -220,7 +224,7 @@ impl ClientQuestions {
         QuestionOutcome::Given(answers)
     }
 
-    /// Sends the next question. What was answered so far is noted with it.
+    /// Sends the next question and notes the answers received so far.
     async fn send(&mut self, method: &str, params: &Value) -> Option<PendingClientRequest> {
         let (id, request) = (&self.shared.id, self.request);
         let replies = self.replies.clone();
@@ -239,12 +243,13 @@ impl ClientQuestions {
         self.command(Command::Decide { request, decision, message, updated_input: None, grant, by }).await;
     }
 
+    /// Settles the request with a command.
     async fn command(&mut self, command: Command) {
-        // The answer is in; nothing is to be called off any more.
+        // The request is answered; there is nothing to cancel any more.
         locked(&self.table).remove(&self.request);
         if let Err(error) = self.core.supervisor.command(&self.shared.id, command).await {
             if self.core.is_leaving() {
-                // The answer is heard again by the next daemon.
+                // The next daemon receives the client's answer again.
                 return;
             }
             self.core.out.log("warn", format!("{} cannot be settled: {error}", self.request));
@@ -252,24 +257,24 @@ impl ClientQuestions {
         self.forget();
     }
 
-    /// The way is at its end: what was noted of it is of no use any more.
+    /// The request is finished: removes its note and acknowledges its lines.
     fn forget(&mut self) {
         self.core.out.note(|notes| notes.trail(&self.shared.id, self.request, None));
         self.core.out.done(std::mem::take(&mut self.lines));
     }
 }
 
-/// What came of questions.
+/// The result of asking questions.
 enum QuestionOutcome {
     Given(BTreeMap<String, String>),
     Refused,
     None,
 }
 
-/// What begins the id of an option that grants more than the usual.
+/// The prefix of option ids that grant more than the first proposal.
 const ALLOW_MORE: &str = "allow-always:";
 
-/// Returns what a client may choose from. What is remembered is said in the option's name.
+/// Returns the options of a permission. The name of an option says what will be remembered.
 fn options(proposals: &[Proposal]) -> Vec<Value> {
     let mut options = vec![json!({"optionId": "allow-once", "name": "Allow", "kind": "allow_once"})];
     options.extend(proposals.iter().enumerate().map(|(at, proposal)| {
@@ -280,14 +285,14 @@ fn options(proposals: &[Proposal]) -> Vec<Value> {
     options
 }
 
-/// Returns the grant a client chose by its option.
+/// Returns the grant that the client chose.
 fn chosen_grant(reply: &Reply) -> Option<Choice> {
     let option = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
     let proposal = option.strip_prefix(ALLOW_MORE)?.to_owned();
     Some(Choice { proposal, ..Choice::default() })
 }
 
-/// What the client's choice means. One that no longer wants to choose wants the turn to end.
+/// Maps the client's choice to a decision. A cancelled choice also ends the turn.
 fn decision(reply: &Reply) -> (Decision, String) {
     let chosen = reply.as_ref().ok().map(|reply| &reply["outcome"]);
     let option = chosen.and_then(|chosen| chosen["optionId"].as_str());
@@ -303,6 +308,7 @@ fn decision(reply: &Reply) -> (Decision, String) {
     }
 }
 
+/// Returns the request for one question as a choice between its options.
 fn choice(session: &str, request: RequestId, question: &Question) -> Value {
     let mut options: Vec<Value> = question
         .options
@@ -331,7 +337,7 @@ fn chosen(reply: &Reply, question: &Question) -> Option<String> {
     question.options.get(at).map(|option| option.label.clone())
 }
 
-/// Returns questions as a form.
+/// Returns questions as the JSON schema of a form.
 fn schema(questions: &[Question]) -> Value {
     let field = |question: &Question| {
         let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
@@ -353,6 +359,7 @@ fn schema(questions: &[Question]) -> Value {
     json!({"type": "object", "properties": fields, "required": required})
 }
 
+/// Converts the content of a form to answers; several choices are joined with commas.
 fn form_answers(content: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

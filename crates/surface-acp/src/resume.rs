@@ -1,5 +1,5 @@
-//! Taking a connection up that another daemon had: its sessions are opened again where their telling stopped, and what
-//! was asked on either side goes on. What happened meanwhile is in the journal.
+//! Resumes a connection of a previous daemon: reopens its sessions at the event where their output stopped,
+//! and restores the requests that were pending on either side. What happened meanwhile is in the journal.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::session_stream::{OpenPrompt, ResumedStream, SessionStream};
 use super::watch::TurnWatch;
 
 impl ConnectionContext {
-    /// Becomes what the notes say the connection was. Nothing is noted of one that is new. False: something cannot be
-    /// had now, and may be had by whoever comes next.
+    /// Restores the connection from its notes; a new connection has none. Returns false if something is
+    /// unavailable now but may be available to the next daemon.
     pub(super) async fn take_up(self: &Arc<Self>, remembered: ConnectionNotes) -> bool {
         if let Some(params) = remembered.client {
-            // It was answered, or its line comes again.
+            // `initialize` was answered before, or its line is replayed.
             let _answered = self.initialize(params);
         }
         self.client_requests.go_on_after(remembered.last_errand);
@@ -40,6 +40,7 @@ impl ConnectionContext {
         true
     }
 
+    /// Reopens one session of the connection.
     async fn take_up_session(self: &Arc<Self>, id: &SessionId, session: SessionNotes) -> Result<(), Error> {
         let snapshot = self.supervisor.snapshot(id).await?;
         let room = self.take_room().map_err(|fault| {
@@ -55,7 +56,8 @@ impl ConnectionContext {
         };
         let noted = session.prompt.and_then(open);
         let sent = self.sent(&snapshot, session.told, noted.as_ref().map(|open| open.turn)).await?;
-        // The journal has a prompt that was not noted: the daemon ended in between, and its line comes again.
+        // The journal holds a prompt without a note: the daemon ended between the two. Its line will be
+        // replayed.
         let adopted = match (&noted, &sent) {
             (None, Some(JournalledPrompt { turn, rpc: Some(rpc), .. })) => {
                 Some(OpenPrompt { turn: *turn, rpc: rpc.clone(), ends_as: None, notify_from: None })
@@ -69,12 +71,12 @@ impl ConnectionContext {
         }
         let (turn, notify_from) =
             open.as_ref().map_or((None, None), |open| (Some(open.turn), open.notify_from));
-        // An agent that came to life with a prompt nobody noted is this connection's as well.
+        // An agent started by a prompt without a note belongs to this connection too.
         let owns = session.owns || (by_line.is_some() && snapshot.state.status.has_agent());
         if owns && !session.owns {
             self.out.note(|notes| notes.owns(id));
         }
-        // Before any line is heard: the answer may be the first.
+        // Before the first line is read, because it may be the answer.
         let again = |trail: resume_state::NotedQuestions| QuestionProgress {
             open: self.client_requests.again(trail.client_request),
             replies: trail.replies,
@@ -96,7 +98,7 @@ impl ConnectionContext {
         Ok(())
     }
 
-    /// Finds a prompt of this connection in the journal: the one of a turn, or one that was begun since.
+    /// Finds a prompt of this connection in the journal: that of the given turn, or one started since.
     async fn sent(
         &self,
         snapshot: &Snapshot,
@@ -105,7 +107,7 @@ impl ConnectionContext {
     ) -> Result<Option<JournalledPrompt>, Error> {
         let watches = self.defaults.idle_timeout.is_some() || self.defaults.notify.is_some();
         let from = match wanted {
-            // Only who watches needs its words.
+            // The text is needed only for watching the turn.
             Some(_) if !watches => return Ok(None),
             Some(_) => 0,
             None => told,

@@ -1,5 +1,5 @@
-//! What a connection must know again when the daemon ends and another takes its place. The client's side keeps it and
-//! gives it back; the journal has everything else. Names and forms of notes; decides nothing.
+//! The notes with which the next daemon restores a connection. The client's side stores them and sends them
+//! back; everything else is in the journal. Defines the names and formats of notes; decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::client_requests::Reply;
 use super::rpc::RpcId;
 
-/// Notes by name; one without a text is to be forgotten.
+/// Notes by name; an empty text deletes a note.
 pub type Notes = BTreeMap<String, String>;
 
-/// What a piece of output says to whoever keeps notes: what to keep, and which of the client's lines are done with.
+/// Changes sent along with output: the notes to store, and the client lines that are acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoteChanges {
     pub notes: Notes,
@@ -29,55 +29,55 @@ impl NoteChanges {
 const CLIENT: &str = "client";
 const ERRANDS: &str = "errands";
 
-/// A session that is open.
+/// An open session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct NotedSession {
-    /// Events up to this one were there when it was opened.
+    /// Events up to this one existed when it was opened.
     pub(super) until: u64,
-    /// The request that opened it and has not been answered.
+    /// The request that opened it, if it is not answered yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked: Option<NotedLoad>,
 }
 
-/// A `session/load` or `session/resume` whose answer is still to come.
+/// A `session/load` or `session/resume` that is not answered yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct NotedLoad {
     pub(super) rpc: Value,
-    /// The history is wanted.
+    /// The client wants the history.
     pub(super) told: bool,
 }
 
-/// A prompt that is open.
+/// A pending prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct NotedPrompt {
     pub(super) turn: TurnId,
     pub(super) rpc: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ends_as: Option<String>,
-    /// Where the notify file ended when the prompt was sent.
+    /// The size of the notify file when the prompt was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) notify_from: Option<u64>,
 }
 
-/// What a client was asked for one request: what it has answered so far, and the question that is open.
+/// The questions sent to a client for one request: the answers so far, and the pending question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct NotedQuestions {
     pub(super) replies: Vec<Reply>,
     pub(super) client_request: u64,
 }
 
-/// One session as the notes have it.
+/// The notes of one session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SessionNotes {
     pub(super) opened: NotedSession,
-    /// Everything up to this event was told.
+    /// Everything up to this event was sent.
     pub(super) told: u64,
     pub(super) owns: bool,
     pub(super) prompt: Option<NotedPrompt>,
     pub(super) trails: BTreeMap<RequestId, NotedQuestions>,
 }
 
-/// Everything the notes say.
+/// All notes of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ConnectionNotes {
     /// The parameters of `initialize`.
@@ -87,7 +87,7 @@ pub(super) struct ConnectionNotes {
 }
 
 impl ConnectionNotes {
-    /// Reads notes of this or an earlier version; what cannot be read is passed over.
+    /// Parses notes of this or an earlier version; skips what it cannot parse.
     pub(super) fn read(notes: &Notes) -> Self {
         let mut all = Self {
             client: notes.get(CLIENT).and_then(|text| serde_json::from_str(text).ok()),
@@ -123,7 +123,7 @@ impl ConnectionNotes {
     }
 }
 
-/// Writing notes, one name each, so that whoever writes one never disturbs another.
+/// Writes notes, each under its own name, so that writers never overwrite each other's notes.
 pub(super) trait NoteWriter {
     fn client(&mut self, params: &Value);
     fn client_requests(&mut self, last: u64);
@@ -171,17 +171,17 @@ impl NoteWriter for Notes {
     }
 }
 
-/// Our own types always serialise; nothing is what is to be forgotten.
+/// Serializes a note; the empty text deletes it. Our own types always serialize.
 fn text<T: Serialize>(value: Option<&T>) -> String {
     value.and_then(|value| serde_json::to_string(value).ok()).unwrap_or_default()
 }
 
-/// The name under which a prompt is known again in the journal: who sent it, over which connection, as which request.
+/// The `by` field that identifies a prompt in the journal: client name, connection and request.
 pub(super) fn signed(by: &str, connection: &str, rpc: &RpcId) -> String {
     if connection.is_empty() { by.to_owned() } else { format!("{by}#{connection}:{}", rpc.to_json()) }
 }
 
-/// The request of ours that a prompt in the journal was sent by.
+/// Extracts the request id from a prompt's `by` field, if this connection sent it.
 pub(super) fn signature(by: &str, connection: &str) -> Option<RpcId> {
     if connection.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 over lines: what one line is, and how ours are written. Pure; knows no method.
+//! JSON-RPC 2.0 over lines: parses a line and writes ours. Pure; knows no methods.
 
 use domain::Error;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use surface::{access, status};
 
-/// The five codes of JSON-RPC.
+/// The five error codes of JSON-RPC.
 pub(super) const PARSE_ERROR: i32 = -32700;
 pub(super) const INVALID_REQUEST: i32 = -32600;
 pub(super) const METHOD_NOT_FOUND: i32 = -32601;
 pub(super) const INVALID_PARAMS: i32 = -32602;
 pub(super) const INTERNAL_ERROR: i32 = -32603;
 
-/// The id of a request, as the JSON text it was written in: 7, "a" or null.
+/// The id of a request as JSON text: 7, "a" or null.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct RpcId(String);
 
@@ -26,7 +26,7 @@ impl RpcId {
         Self(number.to_string())
     }
 
-    /// Takes what the protocol allows: a text, a whole number or null.
+    /// Accepts what the protocol allows: a string, an integer or null.
     pub(super) fn read(value: &Value) -> Option<Self> {
         match value {
             Value::Null => Some(Self::null()),
@@ -36,7 +36,7 @@ impl RpcId {
         }
     }
 
-    /// Returns the id as a value.
+    /// Returns the id as a JSON value.
     pub(super) fn to_json(&self) -> Value {
         serde_json::from_str(self.json()).unwrap_or_default()
     }
@@ -46,7 +46,7 @@ impl RpcId {
     }
 }
 
-/// One line of the client, understood as far as JSON-RPC goes.
+/// One line of the client, parsed as JSON-RPC.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RpcMessage {
     Request {
@@ -62,14 +62,14 @@ pub(super) enum RpcMessage {
         id: RpcId,
         result: Result<Value, Value>,
     },
-    /// Nothing that can be done; `id` as far as it could be read.
+    /// An invalid message; `id` as far as it could be parsed.
     Broken {
         id: RpcId,
         fault: RpcError,
     },
 }
 
-/// An error as the client is told it.
+/// An error in the form the client receives.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RpcError {
     pub(super) code: i32,
@@ -87,7 +87,7 @@ impl RpcError {
     }
 }
 
-/// The registry's error in this protocol. What is only for the log stays there.
+/// Converts an error of the registry to this protocol. Its detail is only for the log and is left out.
 impl From<&Error> for RpcError {
     fn from(error: &Error) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl From<&Error> for RpcError {
     }
 }
 
-/// Reads one line.
+/// Parses one line.
 pub(super) fn read(line: &[u8]) -> RpcMessage {
     let broken = |id, code, message: &str| RpcMessage::Broken { id, fault: RpcError::new(code, message) };
     let value = match access::json::value(line) {
@@ -132,6 +132,7 @@ pub(super) fn read(line: &[u8]) -> RpcMessage {
     sort(&mut object, id)
 }
 
+/// Classifies an object as a request, a notification, a response, or an invalid message.
 fn sort(object: &mut Map<String, Value>, id: Option<RpcId>) -> RpcMessage {
     let broken = |id: Option<RpcId>, message: &str| RpcMessage::Broken {
         id: id.unwrap_or_else(RpcId::null),
@@ -161,12 +162,12 @@ fn sort(object: &mut Map<String, Value>, id: Option<RpcId>) -> RpcMessage {
     }
 }
 
-/// Adds the answer to a request.
+/// Appends the result of a request.
 pub(super) fn write_result(out: &mut Vec<u8>, id: &RpcId, result: &Value) {
     line(out, format_args!(r#"{{"jsonrpc":"2.0","id":{},"result":"#, id.json()), result);
 }
 
-/// Adds the refusal of a request.
+/// Appends the error of a request.
 pub(super) fn write_fault(out: &mut Vec<u8>, id: &RpcId, fault: &RpcError) {
     let mut error = json!({"code": fault.code, "message": fault.message});
     if let Some(data) = &fault.data {
@@ -175,21 +176,22 @@ pub(super) fn write_fault(out: &mut Vec<u8>, id: &RpcId, fault: &RpcError) {
     line(out, format_args!(r#"{{"jsonrpc":"2.0","id":{},"error":"#, id.json()), &error);
 }
 
-/// Adds a request of ours.
+/// Appends a request from us.
 pub(super) fn write_request(out: &mut Vec<u8>, id: &RpcId, method: &str, params: &Value) {
     let head = format_args!(r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":"#, id.json());
     line(out, head, params);
 }
 
-/// Adds a notification of ours. Methods are our own constants and need no escaping.
+/// Appends a notification from us. Methods are our own constants and need no escaping.
 pub(super) fn write_notification(out: &mut Vec<u8>, method: &str, params: &impl Serialize) {
     line(out, format_args!(r#"{{"jsonrpc":"2.0","method":"{method}","params":"#), params);
 }
 
+/// Writes a line: `head` opens the object, `body` is the last member's value.
 fn line(out: &mut Vec<u8>, head: std::fmt::Arguments<'_>, body: &impl Serialize) {
     use std::io::Write as _;
     let begin = out.len();
-    // Memory takes everything, and our own types always serialise; a line cut short would break the stream.
+    // Writing to memory cannot fail and our types always serialize. A partial line would break the stream.
     let written = out.write_fmt(head).is_ok() && serde_json::to_writer(&mut *out, body).is_ok();
     if written {
         out.extend_from_slice(b"}\n");

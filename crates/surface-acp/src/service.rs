@@ -1,4 +1,4 @@
-//! `AcpService`: connections that come to the daemon. Carries bytes; what they say is `connection`'s work.
+//! `AcpService`: connections over the daemon's socket. Only carries bytes; `connection` interprets them.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -26,7 +26,8 @@ use super::{AcpSessionDefaults, NotificationSource, Shared};
 use crate::limits;
 use surface::status;
 
-/// Adds the service to a router. `leaving` says that the daemon goes and agents are to stay.
+/// Adds the service to a router. `leaving` becomes true when the daemon exits and the agents are to keep
+/// running.
 pub fn routes(routes: Routes, supervisor: Supervisor, leaving: watch::Receiver<bool>) -> Routes {
     let shared = Shared { supervisor, presence: OpenSessions::default(), leaving: Arc::new(leaving) };
     routes.add_service(AcpServiceServer::new(Service(shared)))
@@ -74,7 +75,7 @@ impl AcpService for Service {
     }
 }
 
-/// Tells a connection when the daemon leaves, for as long as there is one.
+/// Notifies a connection when the daemon exits; ends with the connection.
 async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<ConnectionEnding>) {
     tokio::select! {
         told = leaving.wait_for(|leaving| *leaving) => {
@@ -86,6 +87,7 @@ async fn leave_with(mut leaving: watch::Receiver<bool>, ending: watch::Sender<Co
     }
 }
 
+/// Converts a frame; `None` ends the stream.
 fn output(frame: OutputFrame) -> Option<pb::AcpOutput> {
     Some(match frame {
         OutputFrame::Lines(lines, marks) => pb::AcpOutput {
@@ -103,6 +105,7 @@ fn output(frame: OutputFrame) -> Option<pb::AcpOutput> {
     })
 }
 
+/// Converts the first message to the defaults of the connection's sessions.
 fn defaults(open: pb::AcpOpen) -> Result<AcpSessionDefaults, Error> {
     let provider = ProviderKind::parse(&open.provider).ok_or_else(|| {
         Error::new(

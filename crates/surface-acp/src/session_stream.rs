@@ -1,5 +1,5 @@
-//! One session as one client has it open: what the client says to it, in order. Prompts become commands; their answers
-//! are the feed's work, because they follow from the journal.
+//! One session as one client has it open: handles the client's messages in order. Prompts become commands;
+//! their answers follow from the journal and are sent by the feed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcId};
 use super::watch::TurnWatch;
 use crate::limits;
 
-/// What a client says to a session.
+/// A message of a client to a session.
 pub(super) enum ClientMessage {
     Prompt { rpc: RpcId, blocks: Vec<Value> },
     Cancel { line: u64 },
@@ -31,18 +31,18 @@ pub(super) enum ClientMessage {
     SetModel { rpc: RpcId, model: String, as_option: bool },
 }
 
-/// A prompt of this client that has not been answered.
+/// A prompt of this client that is not answered yet.
 pub(super) struct OpenPrompt {
     pub(super) turn: TurnId,
     pub(super) rpc: RpcId,
-    /// The stop reason, where the client or we ended the turn.
+    /// The stop reason, if the client or we ended the turn.
     pub(super) ends_as: Option<&'static str>,
-    /// Where the notify file ended when it was sent.
+    /// The size of the notify file when it was sent.
     pub(super) notify_from: Option<u64>,
 }
 
 impl OpenPrompt {
-    /// Returns it as it is noted.
+    /// Returns the prompt as a note.
     pub(super) fn noted(&self) -> NotedPrompt {
         NotedPrompt {
             turn: self.turn,
@@ -53,28 +53,28 @@ impl OpenPrompt {
     }
 }
 
-/// What both halves of a talk know.
+/// State shared by both halves of a session stream.
 pub(super) struct SessionStreamState {
     pub(super) id: SessionId,
-    /// Held while a prompt is being sent, so that the feed never meets a turn it cannot place.
+    /// Held while a prompt is being sent, so that the feed never sees a turn it cannot attribute.
     pub(super) open: Mutex<Option<OpenPrompt>>,
-    /// A prompt was sent whose answer the client does not have yet.
+    /// A prompt was sent and the client does not have its answer yet.
     pub(super) is_busy: AtomicBool,
-    /// What the client still says is not acted upon.
+    /// Further messages of the client are answered but not executed.
     is_closing: AtomicBool,
-    /// This connection brought the agent to life.
+    /// This connection started the agent.
     owns: AtomicBool,
-    /// A prompt that reached the session over a daemon which ended before it could say so: it comes again, once.
+    /// A prompt in the journal whose acceptance a previous daemon could not note. Its line is replayed once.
     adopted: Mutex<Option<RpcId>>,
-    /// Settings changed where no event tells of them.
+    /// Settings changed without an event.
     pub(super) resettle: Notify,
     /// A prompt was answered.
     pub(super) answered: Notify,
-    /// Counts what was heard of the session.
+    /// Counts the events of the session.
     pub(super) heard: watch::Sender<u64>,
 }
 
-/// What a talk takes over from one that another daemon had.
+/// What a stream takes over from a previous daemon.
 #[derive(Default)]
 pub(super) struct ResumedStream {
     pub(super) told: SentPast,
@@ -83,7 +83,7 @@ pub(super) struct ResumedStream {
     pub(super) adopted: Option<RpcId>,
 }
 
-/// A session that is open. Dropping it ends both halves.
+/// An open session. Dropping it ends both halves.
 pub(super) struct SessionStream {
     said: Option<mpsc::Sender<ClientMessage>>,
     shared: Arc<SessionStreamState>,
@@ -121,7 +121,7 @@ impl SessionStream {
         Self { said: Some(said), shared, feeding, listening, room: Some(room), here }
     }
 
-    /// Watches a turn that was sent over a daemon which has ended.
+    /// Watches a turn that a previous daemon started.
     pub(super) fn watch_again(&self, core: &Arc<ConnectionContext>, watch: TurnWatch, turn: TurnId) {
         tokio::spawn(watch.run(Arc::clone(core), Arc::clone(&self.shared), turn));
     }
@@ -130,7 +130,7 @@ impl SessionStream {
         &self.shared.id
     }
 
-    /// Passes on what the client says, unless it is too far ahead.
+    /// Queues a message of the client; fails if the queue is full.
     pub(super) fn submit(&self, said: ClientMessage) -> Result<(), RpcError> {
         let sent = self.said.as_ref().map(|sender| sender.try_send(said));
         match sent {
@@ -142,15 +142,15 @@ impl SessionStream {
         }
     }
 
-    /// Ends the running turn, behind everything said before. False: the client is so far ahead that its prompts are
-    /// refused, so there is nothing of its to cancel.
+    /// Cancels the running turn, after everything that was queued before. Returns false if the queue is full:
+    /// prompts are then refused too, so there is nothing to cancel.
     pub(super) fn cancel(&self, line: u64) -> bool {
         self.submit(ClientMessage::Cancel { line }).is_ok()
     }
 
-    /// Whether this request is the prompt that is open.
+    /// Whether this request is the pending prompt.
     pub(super) fn is_prompt(&self, rpc: &RpcId) -> bool {
-        // While a prompt is being sent nobody can have seen what it leads to.
+        // While a prompt is being sent, the client cannot know its turn yet.
         self.shared.open.try_lock().is_ok_and(|open| open.as_ref().is_some_and(|open| open.rpc == *rpc))
     }
 
@@ -158,13 +158,13 @@ impl SessionStream {
         self.shared.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Whether the agent lives for this connection and nobody else.
+    /// Whether the agent runs only for this connection.
     pub(super) fn is_ours_alone(&self) -> bool {
         self.shared.owns.load(Ordering::Relaxed) && self.here.is_alone()
     }
 
-    /// Hears no more of the client, and says how a prompt that is open will have ended. A prompt that is being sent is
-    /// sent to its end first: an agent must not come to life after everybody has left.
+    /// Stops reading the client's messages and sets the stop reason of a pending prompt. Waits for a prompt
+    /// that is being sent: no agent may start after all clients have left.
     pub(super) async fn hush(&self, reason: &'static str) {
         let mut open = self.shared.open.lock().await;
         if let Some(open) = open.as_mut() {
@@ -173,7 +173,8 @@ impl SessionStream {
         self.listening.abort();
     }
 
-    /// As `hush`, for a client that is still there: whatever it said before is answered, though not acted upon.
+    /// Like `hush`, for a client that is still connected: messages already queued are answered, but not
+    /// executed.
     pub(super) async fn conclude(&mut self, reason: &'static str) {
         {
             let mut open = self.shared.open.lock().await;
@@ -183,16 +184,16 @@ impl SessionStream {
             self.shared.is_closing.store(true, Ordering::Relaxed);
         }
         self.said = None;
-        // Fails only when it broke down; then nobody is left to answer.
+        // `await` fails only if the task panicked; then nothing is left to answer.
         let _broken = (&mut self.listening).await;
     }
 
-    /// Waits until no prompt is open, for a moment: its session has ended already.
+    /// Waits shortly until no prompt is pending. Its session has already ended.
     pub(super) async fn settle(&self) {
         let settled = async {
             loop {
                 let mut answered = std::pin::pin!(self.shared.answered.notified());
-                // From here on no answer is missed.
+                // From here on no notification is missed.
                 answered.as_mut().enable();
                 if !self.is_busy() {
                     return;
@@ -203,7 +204,7 @@ impl SessionStream {
         let _late = tokio::time::timeout(limits::ACP_POLLING_INTERVAL * 10, settled).await;
     }
 
-    /// Lets go of the session and returns the room it had.
+    /// Closes the stream and returns its permit.
     pub(super) fn leave(mut self) -> Option<OwnedSemaphorePermit> {
         self.room.take()
     }
@@ -216,6 +217,7 @@ impl Drop for SessionStream {
     }
 }
 
+/// Handles the messages of the client in order.
 async fn listen(
     core: Arc<ConnectionContext>,
     shared: Arc<SessionStreamState>,
@@ -255,7 +257,7 @@ async fn listen(
 }
 
 impl ConnectionContext {
-    /// Sends a prompt. Its answer comes with the end of the turn.
+    /// Sends a prompt. Its answer follows at the end of the turn.
     async fn prompt(
         self: &Arc<Self>,
         shared: &Arc<SessionStreamState>,
@@ -263,7 +265,7 @@ impl ConnectionContext {
         blocks: &[Value],
     ) -> Result<(), RpcError> {
         if shared.adopted.lock().await.take_if(|adopted| adopted == rpc).is_some() {
-            // The session has it already, and its answer follows from the journal.
+            // The session already has it, and its answer follows from the journal.
             self.out.note_taken(rpc, |_| {});
             return Ok(());
         }
@@ -299,7 +301,7 @@ impl ConnectionContext {
         shared.is_busy.store(true, Ordering::Relaxed);
         let notify_from = watch.as_ref().and_then(TurnWatch::notify_from);
         let sent = open.insert(OpenPrompt { turn, rpc: rpc.clone(), ends_as: None, notify_from });
-        // Before anybody can tell of the turn.
+        // Before any event of the turn can be sent.
         self.out.note_taken(rpc, |notes| {
             notes.prompt(&shared.id, Some(&sent.noted()));
             if brings_to_life {
@@ -314,13 +316,13 @@ impl ConnectionContext {
         Ok(())
     }
 
-    /// Says how the open prompt will have ended, whatever the agent makes of it.
+    /// Sets the stop reason of the pending prompt, regardless of how the agent ends the turn.
     fn ends_as(&self, shared: &SessionStreamState, open: &mut OpenPrompt, reason: &'static str) {
         open.ends_as = Some(reason);
         self.out.note(|notes| notes.prompt(&shared.id, Some(&open.noted())));
     }
 
-    /// Gives the agent what this editor offers, in place of what another one did.
+    /// Registers this editor's tools for the agent; they replace those of another editor.
     async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), RpcError> {
         if !self.defaults.lends_tools {
             return Ok(());
@@ -335,8 +337,8 @@ impl ConnectionContext {
         done.map(drop).map_err(|error| self.fault(&error))
     }
 
-    /// Returns the session once it can take a prompt: an agent that is being ended is waited for, and one of a session
-    /// that starts by itself is started again.
+    /// Returns the session once it can take a prompt. Waits for an agent that is stopping, and restarts the
+    /// agent of a session that launches immediately.
     async fn ready(&self, id: &SessionId) -> Result<Arc<Snapshot>, RpcError> {
         let fault = |error: domain::Error| self.fault(&error);
         let handle = self.supervisor.session(id).await.map_err(fault)?;
@@ -353,6 +355,7 @@ impl ConnectionContext {
         Ok(snapshot)
     }
 
+    /// Cancels the current turn; the prompt is answered as cancelled.
     async fn cancel(&self, shared: &SessionStreamState) {
         if let Some(open) = shared.open.lock().await.as_mut() {
             self.ends_as(shared, open, "cancelled");
@@ -362,7 +365,7 @@ impl ConnectionContext {
         }
     }
 
-    /// Ends the running turn of a prompt with its agent, as the bridge did; it then counts as ended like this.
+    /// Ends the turn of a prompt by stopping its agent, as the former bridge did, and sets its stop reason.
     pub(super) async fn end_turn(&self, shared: &SessionStreamState, turn: TurnId, reason: &'static str) {
         {
             let mut open = shared.open.lock().await;
@@ -371,10 +374,11 @@ impl ConnectionContext {
                 _ => return,
             }
         }
-        // One that has ended meanwhile needs no end.
+        // An error means that the agent has already ended.
         let _ended = self.supervisor.stop(&shared.id, StopMode::Now).await;
     }
 
+    /// Changes the mode, and the provider's settings if the mode requires that.
     async fn set_mode(&self, shared: &SessionStreamState, mode: &str) -> Result<(), RpcError> {
         let fault = |error: domain::Error| self.fault(&error);
         let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
@@ -392,7 +396,7 @@ impl ConnectionContext {
         Ok(())
     }
 
-    /// Changes what the agent is started with; one that runs is ended, and the next prompt starts it anew.
+    /// Changes the agent's launch settings. A running agent is stopped; the next prompt starts it again.
     async fn change_launch(
         &self,
         shared: &SessionStreamState,
@@ -414,6 +418,7 @@ impl ConnectionContext {
         self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
     }
 
+    /// Changes the model after checking that the provider supports it.
     async fn set_model(&self, shared: &SessionStreamState, model: &str) -> Result<(), RpcError> {
         let fault = |error: domain::Error| self.fault(&error);
         let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
@@ -433,6 +438,7 @@ impl ConnectionContext {
         self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
     }
 
+    /// Answers a request that changed a setting.
     async fn answer_setting(
         &self,
         shared: &SessionStreamState,

@@ -1,4 +1,4 @@
-//! Opening, listing, closing and removing sessions for a client.
+//! Opens, lists, closes and deletes sessions for a client.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::state::SessionStatus;
 use crate::limits;
 
 impl ConnectionContext {
-    /// Does what a request about sessions asks, and answers it.
+    /// Executes a session request and answers it.
     pub(super) async fn serve(self: &Arc<Self>, id: RpcId, method: &str, params: Value) {
         let done = match method {
             "session/new" => match self.new_session(params).await {
@@ -35,7 +35,8 @@ impl ConnectionContext {
             "session/list" => self.list(params).await.map(Some),
             _ => {
                 let (core, is_close) = (Arc::clone(self), method == "session/close");
-                // On its own: an agent that is being ended is ended although the client leaves meanwhile.
+                // In a separate task: an agent that is being stopped is stopped even if the client leaves
+                // meanwhile.
                 let ending = tokio::spawn(async move {
                     if is_close {
                         core.close_session(params).await
@@ -49,13 +50,13 @@ impl ConnectionContext {
         };
         match done {
             Ok(Some(result)) => self.answer(&id, Ok(result)).await,
-            // Its feed answers, once it has told what there is to tell.
+            // The feed answers, once it has sent the history or the settings.
             Ok(None) => {}
             Err(fault) => self.answer(&id, Err(fault)).await,
         }
     }
 
-    /// Makes a session; returns the answer and what is to be noted with it.
+    /// Creates a session; returns the answer and the notes to save with it.
     async fn new_session(
         self: &Arc<Self>,
         params: Value,
@@ -104,7 +105,7 @@ impl ConnectionContext {
         }))
     }
 
-    /// `session/load` and `session/resume`: the journal's history as updates, or only what stands.
+    /// `session/load` and `session/resume`: sends the history as updates, or only the current settings.
     async fn open_again(self: &Arc<Self>, rpc: &RpcId, params: Value, told: bool) -> Result<(), RpcError> {
         let place: SessionParams = from_wire::params(params)?;
         place.folder()?;
@@ -123,7 +124,7 @@ impl ConnectionContext {
         let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;
         let until = snapshot.last_seq;
         let past = SentPast { until, told: if told { 0 } else { until }, ..SentPast::default() };
-        // From here on the notes answer for the request.
+        // From here on the notes cover the request; its line need not be replayed.
         self.out.note_taken(rpc, |notes| {
             let asked = Some(NotedLoad { rpc: rpc.to_json(), told });
             notes.opened(&id, &NotedSession { until, asked });
@@ -140,7 +141,7 @@ impl ConnectionContext {
         if told { FeedStart::Told { rpc, result } } else { FeedStart::Quiet { rpc, result } }
     }
 
-    /// A session works where it was begun.
+    /// The working directory of a session never changes.
     fn check_folder(&self, place: &SessionParams, snapshot: &Snapshot) -> Result<(), RpcError> {
         let wanted = std::path::Path::new(&place.cwd);
         let wanted = wanted.canonicalize().unwrap_or_else(|_| wanted.to_owned());
@@ -151,7 +152,7 @@ impl ConnectionContext {
         Err(RpcError::params(format!("cwd: session {} works in {own}", snapshot.spec.id)))
     }
 
-    /// Takes a session that is open here already out of the table, unless it is busy, and returns its room.
+    /// Removes a session that is already open here from the table, unless it is busy, and returns its permit.
     fn leave_open(&self, id: &SessionId) -> Result<Option<OwnedSemaphorePermit>, RpcError> {
         let mut talks = self.talks();
         match talks.get(id) {
@@ -164,6 +165,7 @@ impl ConnectionContext {
         Ok(talks.remove(id).and_then(SessionStream::leave))
     }
 
+    /// Reserves one of the client's session slots.
     pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit, RpcError> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
             let most = self.defaults.max_sessions;
@@ -186,7 +188,7 @@ impl ConnectionContext {
         self.talks().insert(snapshot.spec.id.clone(), talk);
     }
 
-    /// Modes and options, as answers carry them.
+    /// Modes and options in the format of answers.
     pub(super) fn settings(&self, snapshot: &Snapshot) -> Value {
         json!({
             "modes": modes::to_wire(&snapshot.spec, &snapshot.state),
@@ -194,12 +196,13 @@ impl ConnectionContext {
         })
     }
 
-    /// The models a session's agent is known to have.
+    /// The known models of a session's provider.
     pub(super) fn models(&self, snapshot: &Snapshot) -> Vec<String> {
         let provider = self.supervisor.providers().get(snapshot.spec.provider);
         provider.map(|provider| provider.models()).unwrap_or_default()
     }
 
+    /// Lists sessions page by page, optionally those of one folder.
     async fn list(&self, params: Value) -> Result<Value, RpcError> {
         let list: from_wire::ListParams = from_wire::params(params)?;
         if list.cwd.as_deref().is_some_and(|cwd| !std::path::Path::new(cwd).is_absolute()) {
@@ -225,7 +228,7 @@ impl ConnectionContext {
         Ok(result)
     }
 
-    /// Ends the agent and forgets the session here; its record stays.
+    /// Stops the agent and closes the session here; its journal stays.
     async fn close_session(&self, params: Value) -> Result<Value, RpcError> {
         let of: from_wire::SessionOnlyParams = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
@@ -244,6 +247,7 @@ impl ConnectionContext {
         }
     }
 
+    /// Deletes a session; an open prompt is answered as cancelled.
     async fn delete_session(&self, params: Value) -> Result<Value, RpcError> {
         let of: from_wire::SessionOnlyParams = from_wire::params(params)?;
         let id = from_wire::session_id(&of.session_id)?;
@@ -256,7 +260,7 @@ impl ConnectionContext {
         Ok(json!({}))
     }
 
-    /// Turns an error into what the client is told; the rest goes to the log.
+    /// Converts an error for the client; the detail goes to the log.
     pub(super) fn fault(&self, error: &Error) -> RpcError {
         let fault = RpcError::from(error);
         if let Some(detail) = &error.detail {
@@ -269,7 +273,7 @@ impl ConnectionContext {
     }
 }
 
-/// Errors about roots speak of campaigns; here the folder has another name.
+/// Errors about roots name `path`; this protocol calls the folder `cwd`.
 fn in_our_words(error: Error) -> Error {
     match (error.code, error.message.strip_prefix("path: ")) {
         (ErrorCode::SandboxFailed, Some(what)) => Error::invalid("cwd", what),
@@ -277,6 +281,7 @@ fn in_our_words(error: Error) -> Error {
     }
 }
 
+/// Describes a session for the list.
 fn listed(snapshot: &Snapshot) -> Value {
     let (spec, state) = (&snapshot.spec, &snapshot.state);
     let at = state.last_activity_at.unwrap_or(spec.created_at);

@@ -1,23 +1,23 @@
-//! The life of a session's agent in the words of the runtime contract: Created, Active, Ending, Closed. A projection of
-//! our own states; nothing is kept here.
+//! The state of a session's agent in the terms of the runtime contract: Created, Active, Ending, Closed. A
+//! projection of our own states; stores nothing.
 
 use domain::{State, Status};
 
-/// What the agent of a session is to this protocol.
+/// The state of a session's agent in this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStatus {
-    /// The session exists, no process.
+    /// The session exists; there is no process.
     Created,
     /// A process runs.
     Active,
-    /// The process is being ended.
+    /// The process is being stopped.
     Ending,
-    /// The process has ended; a prompt brings another.
+    /// The process has ended; a prompt starts another one.
     Closed,
 }
 
 impl SessionStatus {
-    /// Returns what a session is.
+    /// Returns the state of a session.
     pub fn of(state: &State) -> Self {
         match state.status {
             Status::Created => Self::Created,

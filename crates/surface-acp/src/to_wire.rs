@@ -1,5 +1,5 @@
-//! A session's journal as the protocol's updates. What is remembered here is the fold of the events before; a reader
-//! that starts later must have shown it those. Pure.
+//! Projects a session's journal to the protocol's updates. Its state is the fold of the previous events; a
+//! reader that starts later must apply those first. Pure.
 
 mod calls;
 mod current_settings;
@@ -20,22 +20,22 @@ use super::rpc::{self, INTERNAL_ERROR, RpcError};
 use super::{modes, tools};
 use calls::OpenToolCalls;
 
-/// The method every update is sent with.
+/// The method of every update.
 const UPDATE: &str = "session/update";
 
-/// Who began a turn, as this connection sees it.
+/// Who started a turn, from the point of view of this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptOwner {
-    /// The client knows its own words.
+    /// This client; it already has the prompt's text.
     Ours,
     Others,
 }
 
-/// A journal, told as updates.
+/// Turns events into updates.
 pub(super) struct UpdateProjector {
     session_id: String,
     working_dir: PathBuf,
-    /// As created; only what the mode of Codex was started with is looked at.
+    /// The spec at creation; only the Codex settings of the mode are used.
     spec: SessionSpec,
     state: State,
     models: Vec<String>,
@@ -49,7 +49,7 @@ pub(super) struct UpdateProjector {
 }
 
 impl UpdateProjector {
-    /// Begins the story of a session before its first event.
+    /// Creates a projector for the start of the journal.
     pub(super) fn new(spec: &SessionSpec, client: &ClientCapabilities, models: Vec<String>) -> Self {
         Self {
             session_id: spec.id.to_string(),
@@ -67,11 +67,11 @@ impl UpdateProjector {
         }
     }
 
-    /// Adds the lines of one event.
+    /// Appends the lines of one event.
     pub(super) fn take(&mut self, event: &Event, whose: PromptOwner, out: &mut Vec<u8>) {
         match &event.kind {
             EventKind::TextDelta { text, parent: None } => self.chunk("agent_message_chunk", text, out),
-            // A sub-agent speaks to the agent, not to the person.
+            // A sub-agent's text is addressed to the agent, not to the person.
             EventKind::TextDelta { text, parent: Some(_) } | EventKind::ThinkingDelta { text, .. } => {
                 self.chunk("agent_thought_chunk", text, out);
             }
@@ -110,7 +110,8 @@ impl UpdateProjector {
         }
     }
 
-    /// What is true until something else is: plan, mode, model, commands, name, usage; and what concerns nobody here.
+    /// Handles events that set a value until the next change: plan, mode, model, commands, name, usage. Also
+    /// those without an update.
     fn take_settings(&mut self, event: &Event, out: &mut Vec<u8>) {
         match &event.kind {
             EventKind::TodosChanged { todos } => {
@@ -164,7 +165,7 @@ impl UpdateProjector {
         }
     }
 
-    /// Tells a call that is asked about before it has begun, as the request wants it.
+    /// Returns a tool call that needs a permission before it starts, in the form the request needs.
     pub(super) fn asked_call(&self, call: &str, tool: &str, input: &Value, title: &str) -> Value {
         calls::pending(call, tool, input, title, &self.working_dir)
     }
@@ -179,7 +180,7 @@ impl UpdateProjector {
     }
 }
 
-/// Events that have no place in the protocol. Listed, so that a new kind is decided upon.
+/// Events without a counterpart in the protocol. Listed, so that a new kind needs a decision here.
 fn nobodys(kind: &EventKind) {
     match kind {
         EventKind::SessionCreated { .. }
@@ -221,7 +222,7 @@ fn nobodys(kind: &EventKind) {
     }
 }
 
-/// How the answer to a prompt ends: a stop reason, or an error where the agent could not go on.
+/// Maps the end of a turn to the answer of a prompt: a stop reason, or an error if the agent failed.
 pub(super) fn stop_reason(reason: EndReason, error: &str) -> Result<&'static str, RpcError> {
     match reason {
         EndReason::Completed => Ok("end_turn"),
@@ -245,7 +246,7 @@ fn plan_entry(todo: &Todo) -> Value {
     json!({"content": todo.text, "priority": "medium", "status": status})
 }
 
-/// Returns text as a content of a call.
+/// Returns text as the content of a call.
 fn text_content(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": tools::preview(text)}})
 }

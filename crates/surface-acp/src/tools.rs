@@ -1,5 +1,5 @@
-//! What a call is to an editor: its kind, the places it touches, and what it changes there. Pure; knows the tools of
-//! the agents by name and guesses the rest.
+//! Describes a tool call for an editor: its kind, the files it touches, and its changes. Pure; knows the
+//! agents' tools by name and guesses the kind of others.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(super) fn kind(tool: &str) -> &'static str {
     WORDS.iter().find(|(_, words)| has(words)).map_or("other", |(kind, _)| kind)
 }
 
-/// Returns the files a call is about, absolute.
+/// Returns the files a call is about, as absolute paths.
 pub(super) fn locations(input: &Value, working_dir: &Path) -> Vec<Value> {
     let absolute = |path: &str| working_dir.join(path).to_string_lossy().into_owned();
     let mut found: Vec<Value> = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn locations(input: &Value, working_dir: &Path) -> Vec<Value> {
     found
 }
 
-/// Returns what a call changes, as far as its input says.
+/// Returns the changes of a call, as far as its input contains them.
 pub(super) fn diffs(tool: &str, input: &Value, working_dir: &Path) -> Vec<Value> {
     let path = |value: &Value| {
         let path = value.as_str().unwrap_or_default();
@@ -64,7 +64,7 @@ pub(super) fn diffs(tool: &str, input: &Value, working_dir: &Path) -> Vec<Value>
     };
     let diff = |path: &str, old: Option<&str>, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
     if let Some(changes) = input["changes"].as_object() {
-        // As `codex-acp` names them: by path, each whole or as a unified diff.
+        // The format of `codex-acp`: by path, each as whole content or as a unified diff.
         let changes = changes.iter().take(limits::ACP_PLACES_MAX);
         return changes.flat_map(|(file, change)| changed(&path(&json!(file)), change)).collect();
     }
@@ -94,6 +94,7 @@ pub(super) fn diffs(tool: &str, input: &Value, working_dir: &Path) -> Vec<Value>
     }
 }
 
+/// Converts one change in the format of `codex-acp` to diffs.
 fn changed(path: &str, change: &Value) -> Vec<Value> {
     let as_codex = match change["type"].as_str() {
         Some(kind @ ("add" | "delete")) => json!({"kind": {"type": kind}, "diff": change["content"]}),
@@ -102,7 +103,7 @@ fn changed(path: &str, change: &Value) -> Vec<Value> {
     patched(path, &as_codex)
 }
 
-/// One change of Codex: a whole new file, or hunks of an old one.
+/// One change in the format of Codex: a whole file, or the hunks of a diff.
 fn patched(path: &str, change: &Value) -> Vec<Value> {
     let text = change["diff"].as_str().unwrap_or_default();
     let diff =
@@ -140,7 +141,7 @@ fn hunks(text: &str) -> Vec<(String, String)> {
     hunks
 }
 
-/// Cuts a long output in its middle: how it begins and how it ends tells most.
+/// Cuts a long output in the middle, because its beginning and end are the most informative.
 pub(super) fn preview(output: &str) -> String {
     let most = limits::ACP_OUTPUT_MAX_BYTES;
     if output.len() <= most {

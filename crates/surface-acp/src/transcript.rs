@@ -1,4 +1,4 @@
-//! What an editor hears of a journal, for people to compare.
+//! Prints the updates an editor receives for a journal, for comparison in tests.
 
 use domain::Event;
 use runtime::Snapshot;
@@ -6,7 +6,7 @@ use runtime::Snapshot;
 use super::from_wire::ClientCapabilities;
 use super::to_wire::{PromptOwner, UpdateProjector};
 
-/// Shows every line an editor would be sent when it takes up the session of others.
+/// Returns every line an editor receives when it loads a session that other clients prompted.
 pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
     let mut projector = UpdateProjector::new(&snapshot.spec, &ClientCapabilities::default(), Vec::new());
     let mut out = Vec::new();

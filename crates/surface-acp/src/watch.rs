@@ -1,5 +1,5 @@
-//! Ends turns that nobody else ends: after silence, or when the agent's own notification says that it is done. Runs for
-//! one turn of one prompt.
+//! Ends turns that the agent does not end: after an idle timeout, or when the agent's own notification
+//! reports the end. Runs for one turn of one prompt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(super) struct TurnWatch {
 }
 
 impl TurnWatch {
-    /// Gets ready before the prompt is sent: what a source holds now belongs to earlier turns. Nothing where nothing is
-    /// configured.
-    /// A turn that was begun under another daemon is watched from where its notifications began.
+    /// Prepares the watch before the prompt is sent, because the current content of the source belongs to
+    /// earlier turns. `None` if neither a timeout nor a source is configured. A turn of a previous daemon is
+    /// watched from the offset where its notifications began.
     pub(super) fn begin(defaults: &AcpSessionDefaults, prompt: &str, from: Option<u64>) -> Option<Self> {
         if defaults.idle_timeout.is_none() && defaults.notify.is_none() {
             return None;
@@ -40,12 +40,12 @@ impl TurnWatch {
         })
     }
 
-    /// Returns where the notifications of this turn begin, where that can be said.
+    /// Returns the offset where the notifications of this turn begin, if it is known.
     pub(super) fn notify_from(&self) -> Option<u64> {
         self.source.as_ref()?.from()
     }
 
-    /// Watches until the turn has ended, by itself or from here.
+    /// Watches until the turn has ended, on its own or from here.
     pub(super) async fn run(
         mut self,
         core: Arc<ConnectionContext>,
@@ -72,7 +72,7 @@ impl TurnWatch {
                 return core.end_turn(&shared, turn, "end_turn").await;
             }
             if self.is_silent(since) {
-                // A person who is asked takes their time, and the agent waits in silence.
+                // While a person decides, the agent is silent; that is not idle time.
                 let waits = core.supervisor.snapshot(&shared.id).await;
                 if waits.is_ok_and(|snapshot| snapshot.state.requests.is_empty()) {
                     core.out.log("info", format!("{}: silence ends the turn", shared.id));
@@ -87,6 +87,7 @@ impl TurnWatch {
         self.idle_timeout.is_some_and(|most| since.elapsed() >= most)
     }
 
+    /// Whether a notification of the agent says that the turn has ended.
     async fn is_told(&mut self, core: &ConnectionContext, shared: &SessionStreamState) -> bool {
         let Some(source) = &mut self.source else { return false };
         let events = match source.read() {
@@ -105,7 +106,7 @@ impl TurnWatch {
     }
 }
 
-/// Waits for a source that can be waited for.
+/// Waits for a source that supports waiting.
 async fn ready(source: Option<&OpenNotificationSource>) {
     match source {
         Some(source) => source.ready().await,

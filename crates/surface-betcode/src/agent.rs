@@ -1,4 +1,4 @@
-//! `AgentService`: one line per method; what they do is in the sibling files.
+//! `AgentService`: one line per method; the sibling files implement them.
 
 use tonic::{Request, Status, Streaming};
 use wire::betcode::v1 as pb;
@@ -96,6 +96,7 @@ impl AgentService for Betcode {
     }
 }
 
+/// Returns the calling client along with the message.
 fn client_of<T>(request: Request<T>) -> Result<(BetcodeClient, T), Status> {
     let client = BetcodeClient::of(&request).map_err(|error| status::grpc(&error))?;
     Ok((client, request.into_inner()))

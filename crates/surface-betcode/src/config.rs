@@ -1,4 +1,4 @@
-//! `ConfigService`: settings with their scopes, MCP servers of agents, permission rules and where they come from.
+//! `ConfigService`: settings with their scopes, MCP servers of agents, permission rules and their sources.
 
 mod from_wire;
 mod to_wire;
@@ -39,13 +39,14 @@ impl ConfigService for Betcode {
     }
 }
 
-/// What settings say about new sessions.
+/// The settings for new sessions.
 pub(super) struct ConfiguredSessionDefaults {
     pub(super) default_model: String,
     pub(super) upkeep: Timeouts,
 }
 
 impl Betcode {
+    /// Returns the settings of one scope, or, without a scope, the effective ones and the daemon's own.
     fn settings_of(&self, scope: &str) -> Result<pb::Settings, Error> {
         match from_wire::scope(scope, self.about.default_folder.as_deref())? {
             Some(scope) => Ok(to_wire::settings(&self.supervisor.settings().layer(&scope)?)),
@@ -57,6 +58,7 @@ impl Betcode {
         }
     }
 
+    /// Changes the settings of a scope, by default the global one, and returns the effective settings.
     fn change_settings(&self, request: pb::UpdateSettingsRequest) -> Result<pb::Settings, Error> {
         let scope = if request.scope.is_empty() { "global" } else { &request.scope };
         let Some(scope) = from_wire::scope(scope, self.about.default_folder.as_deref())? else {
@@ -73,6 +75,7 @@ impl Betcode {
         Ok(settings)
     }
 
+    /// Returns the permission rules; for a session, those of its folder and its grants.
     async fn permissions(&self, request: pb::GetPermissionsRequest) -> Result<pb::PermissionRules, Error> {
         if request.session_id.is_empty() {
             let rules = self.supervisor.settings().rules(None)?;
@@ -83,6 +86,7 @@ impl Betcode {
         Ok(to_wire::rules(&snapshot.state.grants, &rules))
     }
 
+    /// Lists the MCP servers of one session, or of all sessions that have an agent.
     async fn mcp_servers(
         &self,
         request: pb::ListMcpServersRequest,
@@ -100,13 +104,13 @@ impl Betcode {
         Ok(pb::ListMcpServersResponse { servers })
     }
 
-    /// Returns what settings say about a new session in a folder.
+    /// Returns the settings for a new session in a folder.
     pub(super) fn defaults(
         &self,
         directory: &str,
         provider: ProviderKind,
     ) -> Result<ConfiguredSessionDefaults, Error> {
-        // Links are followed here as they are when the session is made.
+        // Links are resolved here as they are when the session is created.
         let folder = Path::new(directory).canonicalize().unwrap_or_else(|_| PathBuf::from(directory));
         let SettingsLayer { sessions, permissions, .. } =
             self.supervisor.settings().effective(Some(&folder))?;
@@ -116,7 +120,7 @@ impl Betcode {
         let compacts = self.supervisor.providers().get(provider)?.capabilities().compaction;
         let threshold = sessions.auto_compact_threshold.map(u64::from);
         Ok(ConfiguredSessionDefaults {
-            // Models of one provider mean nothing to another.
+            // A model name of one provider means nothing to another.
             default_model: match provider {
                 ProviderKind::ClaudeCode => sessions.default_model.unwrap_or_default(),
                 _ => String::new(),
@@ -131,7 +135,7 @@ impl Betcode {
         })
     }
 
-    /// Refuses a message to a session that has had as many as settings allow.
+    /// Rejects a message to a session that has reached the configured number of messages.
     pub(super) async fn check_length(&self, session: &SessionId) -> Result<(), Error> {
         let snapshot = self.supervisor.snapshot(session).await?;
         let settings = self.supervisor.settings().effective(Some(&snapshot.spec.working_dir))?;
@@ -147,7 +151,7 @@ impl Betcode {
         }
     }
 
-    /// Refuses what settings have switched off.
+    /// Rejects a feature that is switched off in the settings.
     pub(super) fn require_feature(&self, name: &str) -> Result<(), Error> {
         let flags = self.supervisor.settings().effective(None)?.feature_flags;
         if flags.get(name).copied().unwrap_or(true) {

@@ -1,5 +1,6 @@
-//! `Converse`: one client's conversation with one session. Two halves run side by side: what the client says becomes
-//! commands, and the journal becomes what it hears. A client that says no more still hears the turn to its end.
+//! `Converse`: one client's conversation with one session. Two halves run concurrently: the client's messages
+//! become commands, and the journal becomes events for the client. After the client has closed its half, it
+//! still receives the running turn to its end.
 
 mod feed;
 mod start;
@@ -23,6 +24,7 @@ use feed::ConverseFeed;
 use surface::pump::Messages;
 
 impl Betcode {
+    /// Opens the stream of a conversation; a separate task serves it.
     pub(super) fn conversation(
         &self,
         request: Request<Streaming<pb::AgentRequest>>,
@@ -34,7 +36,7 @@ impl Betcode {
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
-    /// Runs a conversation to its end, however it ends.
+    /// Runs a conversation to its end and reports errors to the client.
     async fn converse(
         self,
         mut client: BetcodeClient,
@@ -81,12 +83,12 @@ impl Betcode {
 struct OpenedConversation {
     snapshot: Arc<Snapshot>,
     worktree_id: String,
-    /// The last event the client knows.
+    /// The last event the client has.
     after: u64,
     is_resumed: bool,
 }
 
-/// What a client hears.
+/// The sending side of a client's stream.
 #[derive(Clone)]
 struct ConverseSender {
     sender: mpsc::Sender<Result<pb::AgentEvent, Status>>,
@@ -104,13 +106,13 @@ impl ConverseSender {
         self.send(to_wire::unnumbered(clock::now(), body)).await
     }
 
-    /// Says what went wrong; the conversation goes on.
+    /// Reports an error; the conversation continues.
     async fn refuse(&self, error: &Error) -> Result<(), ConverseClientGone> {
         log(error);
         self.send_body(to_wire::error(error, Severity::Inline)).await
     }
 
-    /// Says why the conversation ends; nothing follows.
+    /// Reports the error that ends the conversation.
     async fn fail(&self, error: &Error) {
         log(error);
         // A client that is gone needs no reason.
@@ -128,7 +130,7 @@ fn log(error: &Error) {
     }
 }
 
-/// What could not be read at all, such as a message that is too large; the reader names the limit.
+/// A message that could not be decoded, for example because it is too large; the decoder names the limit.
 fn unreadable(status: &Status) -> Error {
     match status.code() {
         tonic::Code::OutOfRange => {
@@ -138,7 +140,7 @@ fn unreadable(status: &Status) -> Error {
     }
 }
 
-/// Both halves of a running conversation.
+/// A running conversation.
 struct ConverseStream {
     betcode: Betcode,
     client: BetcodeClient,
@@ -147,6 +149,7 @@ struct ConverseStream {
 }
 
 impl ConverseStream {
+    /// Handles the client's messages until it closes its half, fails, or the feed ends.
     async fn run(
         self,
         mut inbound: Streaming<pb::AgentRequest>,
@@ -159,7 +162,7 @@ impl ConverseStream {
         loop {
             let said = tokio::select! {
                 said = inbound.message() => said,
-                // The journal's half ends when the client is gone or hears no more.
+                // The feed ends when the client is gone or the session is deleted.
                 _ = &mut feed => return,
             };
             let answered = match said {
@@ -178,13 +181,13 @@ impl ConverseStream {
         }
         last_word.send_replace(true);
         tokio::select! {
-            // Fails only when the task broke down, and then there is nothing more to hear.
+            // `await` fails only if the task panicked; then there is nothing left to send.
             _ = &mut feed => {}
             () = self.line.hung_up() => feed.abort(),
         }
     }
 
-    /// Does what the client says; what cannot be done is said and changes nothing else.
+    /// Executes a message of the client; a failed message is reported and changes nothing else.
     async fn handle_message(&self, request: pb::AgentRequest) -> Result<(), ConverseClientGone> {
         let done = match request.request {
             Some(Said::Message(message)) => self.prompt(message).await,
@@ -206,6 +209,7 @@ impl ConverseStream {
         self.betcode.supervisor.command(&self.session, command).await
     }
 
+    /// Sends a prompt, which only the client that holds the input may do.
     async fn prompt(&self, message: pb::UserMessage) -> Result<(), Error> {
         self.betcode.require_lock(&self.session, &self.client).await?;
         let prompt = from_wire::prompt(message, &self.client.signature())?;
@@ -217,6 +221,7 @@ impl ConverseStream {
         self.command(Command::CancelTurn).await.map(drop)
     }
 
+    /// Answers a permission request. A repeated identical answer is accepted; a different one is an error.
     async fn decide(&self, response: pb::PermissionResponse) -> Result<(), Error> {
         let (request, command) = from_wire::decision(response, &self.client.signature())?;
         let meant = match &command {
@@ -233,10 +238,11 @@ impl ConverseStream {
             domain::request::RequestOutcome::Decided { decision } => Some(*decision) == meant,
             _ => false,
         });
-        // Saying the same twice is no mistake: an answer may be lost and sent again.
+        // The same decision twice is not an error: a response may be lost and sent again.
         if same { Ok(()) } else { Err(stale(&snapshot, request)) }
     }
 
+    /// Answers the questions of a request.
     async fn answer(&self, response: pb::UserQuestionResponse) -> Result<(), Error> {
         let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
         let id = RequestId::parse(&response.question_id);
@@ -251,7 +257,7 @@ impl ConverseStream {
     }
 }
 
-/// The error of an answer that comes after another one.
+/// The error for an answer to a request that is already settled.
 fn stale(snapshot: &Snapshot, request: RequestId) -> Error {
     let how = snapshot
         .state

@@ -1,4 +1,4 @@
-//! From this surface's messages to our words. Pure; names the field that is wrong.
+//! Converts this surface's messages to our types. Pure; errors name the invalid field.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,16 +13,16 @@ use wire::betcode::v1 as pb;
 use super::{structs, to_wire};
 use crate::limits;
 
-/// Keys of a start's metadata that mean something here; the others are kept with the session.
+/// Metadata keys of a start that are interpreted here; the others are stored with the session.
 const PROVIDER_KEY: &str = "provider";
 const NAME_KEY: &str = "name";
 const CLIENT_KEY: &str = "client_id";
 const FROM_KEY: &str = "from_sequence";
 
-/// What a client wants to converse about.
+/// The parameters of a new conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ConversationStart {
-    /// None: a new one.
+    /// `None`: create a new session.
     pub(super) session: Option<SessionId>,
     pub(super) directory: String,
     pub(super) worktree: String,
@@ -32,11 +32,12 @@ pub(super) struct ConversationStart {
     pub(super) provider: ProviderKind,
     pub(super) name: String,
     pub(super) client: Option<String>,
-    /// The last number the client has seen.
+    /// The last sequence number the client has seen.
     pub(super) from_sequence: u64,
     pub(super) metadata: BTreeMap<String, String>,
 }
 
+/// Parses a session id, which is required.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     if text.is_empty() {
         return Err(Error::invalid("session_id", "is required"));
@@ -44,6 +45,7 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     Ok(SessionId::new(text))
 }
 
+/// Converts the first message of a conversation. Known metadata keys are taken out and parsed.
 pub(super) fn start(start: pb::StartConversation) -> Result<ConversationStart, Error> {
     check_metadata(&start.metadata)?;
     let mut metadata: BTreeMap<String, String> = start.metadata.into_iter().collect();
@@ -89,6 +91,7 @@ pub(super) fn start(start: pb::StartConversation) -> Result<ConversationStart, E
     })
 }
 
+/// Checks the number of metadata entries and their lengths.
 fn check_metadata(metadata: &HashMap<String, String>) -> Result<(), Error> {
     if metadata.len() > limits::METADATA_MAX {
         return Err(Error::invalid(
@@ -106,7 +109,7 @@ fn check_metadata(metadata: &HashMap<String, String>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the name a client gives itself.
+/// Validates the name a client gives itself.
 pub(super) fn client_id(text: &str) -> Result<String, Error> {
     if text.chars().count() > NAME_MAX_CHARS || text.chars().any(char::is_control) {
         return Err(Error::invalid(
@@ -117,6 +120,7 @@ pub(super) fn client_id(text: &str) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
+/// Converts a prompt; it needs a text or an attachment.
 pub(super) fn prompt(message: pb::UserMessage, by: &str) -> Result<Command, Error> {
     if !message.agent_id.is_empty() {
         return Err(Error::invalid("message.agent_id", "names an agent within the agent; leave it empty"));
@@ -127,12 +131,13 @@ pub(super) fn prompt(message: pb::UserMessage, by: &str) -> Result<Command, Erro
     Ok(Command::Prompt {
         text: message.content,
         attachments: attachments(message.attachments)?,
-        // What a person says while the agent works is meant for that work.
+        // A message sent during a turn is meant for that turn.
         when_busy: WhenBusy::Steer,
         by: by.to_owned(),
     })
 }
 
+/// Checks the number and total size of the attachments and converts them.
 fn attachments(files: Vec<pb::Attachment>) -> Result<Vec<Attachment>, Error> {
     if files.len() > surface::limits::ATTACHMENTS_MAX {
         let (count, most) = (files.len(), surface::limits::ATTACHMENTS_MAX);
@@ -152,6 +157,7 @@ fn attachments(files: Vec<pb::Attachment>) -> Result<Vec<Attachment>, Error> {
     files.into_iter().enumerate().map(|(at, file)| attachment(at, file)).collect()
 }
 
+/// Converts one attachment; `at` is its index, for errors.
 fn attachment(at: usize, file: pb::Attachment) -> Result<Attachment, Error> {
     let field = format!("message.attachments[{at}]");
     if file.filename.chars().count() > NAME_MAX_CHARS || file.filename.chars().any(char::is_control) {
@@ -180,6 +186,7 @@ pub(super) fn request_id(field: &str, text: &str) -> Result<RequestId, Error> {
         .ok_or_else(|| Error::invalid(field, format_args!("{text:?} is no request id such as req_1")))
 }
 
+/// Converts the answer to a permission request.
 pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(RequestId, Command), Error> {
     let request = request_id("permission.request_id", &response.request_id)?;
     let updated_input = response
@@ -194,7 +201,7 @@ pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(Re
         }
         Ok(pb::PermissionDecision::AllowWithEdit) => Decision::AllowOnce,
         Ok(pb::PermissionDecision::DenyWithInterrupt) => Decision::DenyAndStop,
-        // What nobody understands must not allow anything.
+        // An unknown decision must never allow anything.
         Ok(
             pb::PermissionDecision::Deny
             | pb::PermissionDecision::DenyNoInterrupt
@@ -207,8 +214,8 @@ pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(Re
     Ok((request, Command::Decide { request, decision, message, updated_input, grant: None, by }))
 }
 
-/// Reads the answers to a request. They may name a question by its text or id; the text of all of them together, or
-/// the request itself, stands for every question, and each choice then answers the question that offers it.
+/// Parses the answers to a request. A key may be a question's text or id. The joined text of all questions,
+/// or the id of the request, addresses every question; each choice then answers the question that offers it.
 pub(super) fn answers(
     response: pb::UserQuestionResponse,
     ask: Option<&RequestSubject>,
@@ -234,6 +241,7 @@ pub(super) fn answers(
     Ok((request, Command::Answer { request, answers, by: by.to_owned() }))
 }
 
+/// Assigns the choices of one answer to the questions that offer them.
 fn spread(questions: &[Question], answer: &str, answers: &mut BTreeMap<String, String>) {
     if let [only] = questions {
         answers.insert(only.text.clone(), answer.to_owned());
@@ -250,6 +258,7 @@ fn spread(questions: &[Question], answer: &str, answers: &mut BTreeMap<String, S
     }
 }
 
+/// Checks a session name.
 pub(super) fn name(text: String) -> Result<String, Error> {
     if text.trim().is_empty() {
         return Err(Error::invalid("name", "is required"));
@@ -263,7 +272,7 @@ pub(super) fn name(text: String) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Reads limit and offset of a page.
+/// Parses limit and offset of a page.
 pub(super) fn page(limit: u32, offset: u32) -> (usize, usize) {
     let limit = if limit == 0 { limits::PAGE_DEFAULT } else { limit.min(limits::PAGE_MAX) };
     (limit as usize, offset as usize)

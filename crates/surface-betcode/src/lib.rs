@@ -1,4 +1,5 @@
-//! The surface of `betcode.v1`: conversations, worktrees, settings.
+//! The surface of `betcode.v1`: conversations, worktrees, settings. Owns its three services and must not know
+//! other surfaces.
 
 mod agent;
 mod config;
@@ -29,19 +30,19 @@ use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
 use presence::BetcodeClients;
 use surface::{status, structs};
 
-/// What the surface needs to know of the daemon.
+/// What the surface needs to know about the daemon.
 pub struct BetcodeConfig {
-    /// The folder of conversations that name none; none: they must.
+    /// The folder of conversations that name none; `None`: they must name one.
     pub default_folder: Option<PathBuf>,
     pub daemon: DaemonInfo,
 }
 
-/// How the daemon runs, for those who ask.
+/// The daemon's settings as clients may query them.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonInfo {
     pub max_subprocesses: u32,
     pub socket: PathBuf,
-    /// The first TCP port; none: the socket only.
+    /// The first TCP port; `None`: only the socket is served.
     pub port: Option<u16>,
     pub database: PathBuf,
     pub log_level: String,
@@ -67,7 +68,7 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: BetcodeConfig) -> R
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
-/// Wraps a result in the protocol's clothes.
+/// Converts a result to a gRPC response.
 fn answer<T>(result: Result<T, Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }

@@ -1,5 +1,5 @@
-//! Who is connected to which session, and who of them may speak. Connections end with the daemon, so nothing of this
-//! needs to be kept; who holds the input is in the journal.
+//! Which clients are attached to which session, and which of them holds the input. Connections end with the
+//! daemon, so nothing here is stored; the journal records the input holder.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +12,23 @@ use tonic::Request;
 use super::{Betcode, from_wire};
 use surface::peer::{ConnectionNumber, Signer};
 
-/// Metadata key by which a client names itself, so that its calls and its streams are known for one client's.
+/// The metadata key by which a client names itself, so that its calls and streams are recognized as one
+/// client.
 const CLIENT_KEY: &str = "x-client-id";
 
-/// A client: a stream, or several calls that say they belong together.
+/// A client: one stream, or several calls and streams under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BetcodeClient {
     pub(super) id: String,
-    /// It gave itself this name.
+    /// The client chose this id.
     named: bool,
     connection: Option<ConnectionNumber>,
     signer: Signer,
 }
 
 impl BetcodeClient {
-    /// Returns who makes a call. A client without a name is its stream; two streams on one connection are two clients.
+    /// Returns the client of a call. Without a name each stream is a client, even two streams on one
+    /// connection.
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let connection = request.extensions().get::<ConnectionNumber>().copied();
@@ -60,13 +62,14 @@ pub(super) struct BetcodeClients {
     sessions: Arc<Mutex<HashMap<SessionId, Vec<Attached>>>>,
 }
 
+/// One stream of a client that is attached to a session.
 struct Attached {
     number: u64,
     client: BetcodeClient,
     deleted: watch::Sender<bool>,
 }
 
-/// A client's place at a session, until it is dropped.
+/// A client's attachment to a session; detached on drop.
 pub(super) struct Attachment {
     betcode: Betcode,
     session: SessionId,
@@ -79,7 +82,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         self.betcode.presence.remove(&self.session, self.number);
         let (betcode, session) = (self.betcode.clone(), self.session.clone());
-        // The next client in line is told by the journal.
+        // The next holder learns of the handover from the journal.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = betcode.settle_lock(&session).await
@@ -97,6 +100,7 @@ impl BetcodeClients {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Detaches a stream; the session's entry is removed with its last one.
     fn remove(&self, session: &SessionId, number: u64) {
         let mut sessions = self.lock();
         if let Some(clients) = sessions.get_mut(session) {
@@ -111,7 +115,8 @@ impl BetcodeClients {
         self.lock().get(session).is_some_and(|clients| clients.iter().any(|found| found.client.id == id))
     }
 
-    /// Returns who should hold the input: whoever has it and is there, else the first who came.
+    /// Returns which client should hold the input: the current holder if it is attached, else the first
+    /// attached client.
     fn rightful(&self, session: &SessionId, holder: Option<&str>) -> Option<String> {
         let sessions = self.lock();
         let clients = sessions.get(session)?;
@@ -119,8 +124,8 @@ impl BetcodeClients {
         kept.or_else(|| clients.first()).map(|attached| attached.client.id.clone())
     }
 
-    /// Returns which client a call speaks for: the one it names, else the newest stream of its connection that does
-    /// not hold the input already, else the connection by itself.
+    /// Returns which client a call speaks for: the one it names; else the newest stream of its connection
+    /// that does not already hold the input; else the call itself.
     fn speaker(&self, session: &SessionId, caller: &BetcodeClient, holder: Option<&str>) -> String {
         if caller.named || caller.connection.is_none() {
             return caller.id.clone();
@@ -135,7 +140,7 @@ impl BetcodeClients {
             .map_or_else(|| caller.id.clone(), |attached| attached.client.id.clone())
     }
 
-    /// Tells every client of a session that it is gone.
+    /// Notifies every client of a session that it was deleted.
     pub(super) fn dismiss(&self, session: &SessionId) {
         for attached in self.lock().get(session).into_iter().flatten() {
             attached.deleted.send_replace(true);
@@ -144,7 +149,7 @@ impl BetcodeClients {
 }
 
 impl Betcode {
-    /// Gives a client its place at a session.
+    /// Attaches a client to a session.
     pub(super) fn attach(&self, session: &SessionId, client: &BetcodeClient) -> Attachment {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -154,8 +159,8 @@ impl Betcode {
         Attachment { betcode: self.clone(), session: session.clone(), number, deleted: watcher }
     }
 
-    /// Makes the journal say who holds the input, and returns it. Whoever changes something looks again afterwards, so
-    /// that the last one to change it leaves it right.
+    /// Records the rightful input holder in the journal and returns it. Loops until both agree, so that of
+    /// concurrent changes the last one leaves the correct holder.
     pub(super) async fn settle_lock(&self, session: &SessionId) -> Result<Option<String>, Error> {
         loop {
             let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
@@ -167,7 +172,7 @@ impl Betcode {
         }
     }
 
-    /// Refuses a message of a client that does not hold the input.
+    /// Rejects a message of a client that does not hold the input.
     pub(super) async fn require_lock(
         &self,
         session: &SessionId,
@@ -182,15 +187,15 @@ impl Betcode {
         }
     }
 
-    /// Hands the input to whoever calls; returns whether it did and who had it. Somebody without a name and without a
-    /// stream could not use it.
+    /// Gives the input to the caller; returns whether it did, and the previous holder. A caller without a
+    /// name and without a stream could not use it.
     pub(super) async fn take_lock(
         &self,
         session: &SessionId,
         caller: &BetcodeClient,
     ) -> Result<(bool, Option<String>), Error> {
         let holder = self.supervisor.snapshot(session).await?.state.input_holder.clone();
-        // Somebody who is gone holds nothing.
+        // A client that is no longer attached holds nothing.
         let holder = holder.filter(|holder| self.presence.is_attached(session, holder));
         let speaker = self.presence.speaker(session, caller, holder.as_deref());
         if !caller.named && !self.presence.is_attached(session, &speaker) {

@@ -1,4 +1,4 @@
-//! Calls about sessions: list, replay, compact, cancel, lock, grants, rename, delete.
+//! Session calls: list, replay, compact, cancel, lock, grants, rename, delete.
 
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use crate::limits;
 use surface::pump::{Messages, ReadUntil, pump};
 
 impl Betcode {
+    /// Lists sessions page by page, optionally those of one folder or worktree.
     pub(super) async fn list(
         &self,
         request: pb::ListSessionsRequest,
@@ -35,6 +36,7 @@ impl Betcode {
         Ok(pb::ListSessionsResponse { sessions, total: u32::try_from(total).unwrap_or(u32::MAX) })
     }
 
+    /// Replays the events after `from_sequence` up to the newest one.
     pub(super) async fn resume(
         &self,
         request: pb::ResumeSessionRequest,
@@ -42,7 +44,7 @@ impl Betcode {
         let id = from_wire::session_id(&request.session_id)?;
         let snapshot = self.supervisor.snapshot(&id).await?;
         let worktree = self.worktree_of(&snapshot).await?;
-        // From the beginning: what an event becomes depends on those before it.
+        // From the beginning: the message for an event depends on the events before it.
         let mut cursor = self.supervisor.events_after(&id, 0).await?;
         let newest = cursor.newest();
         if request.from_sequence >= newest {
@@ -55,6 +57,7 @@ impl Betcode {
         Ok(pump(cursor, replay, ReadUntil::Event(newest)))
     }
 
+    /// Compacts the session's context and waits for the result, at most `COMPACT_WAIT`.
     pub(super) async fn compact(
         &self,
         request: pb::CompactSessionRequest,
@@ -89,7 +92,7 @@ impl Betcode {
         })
     }
 
-    /// Follows a compaction to its end; returns how many tokens it saved, as far as the agent says.
+    /// Waits for the end of a compaction; returns how many tokens it saved, as far as the agent reports it.
     async fn compaction(&self, id: &SessionId, turn: TurnId, seq: u64) -> Result<u64, Error> {
         let mut cursor = self.supervisor.events_after(id, seq).await?;
         let mut saved = None;
@@ -109,6 +112,7 @@ impl Betcode {
         }
     }
 
+    /// Cancels the current turn.
     pub(super) async fn cancel(
         &self,
         request: pb::CancelTurnRequest,
@@ -119,6 +123,7 @@ impl Betcode {
         Ok(pb::CancelTurnResponse { was_active: open || !applied.events.is_empty() })
     }
 
+    /// Takes the input lock for a client.
     pub(super) async fn request_lock(
         &self,
         request: pb::InputLockRequest,
@@ -129,6 +134,7 @@ impl Betcode {
         Ok(pb::InputLockResponse { granted, previous_holder: previous.unwrap_or_default() })
     }
 
+    /// Lists the session's grants.
     pub(super) async fn grants(
         &self,
         request: pb::ListSessionGrantsRequest,
@@ -142,6 +148,7 @@ impl Betcode {
         Ok(pb::ListSessionGrantsResponse { grants: snapshot.state.grants.iter().map(entry).collect() })
     }
 
+    /// Removes the session's grants, of one tool if given.
     pub(super) async fn clear_grants(
         &self,
         request: pb::ClearSessionGrantsRequest,
@@ -153,6 +160,7 @@ impl Betcode {
         Ok(pb::ClearSessionGrantsResponse {})
     }
 
+    /// Allows or denies a tool for the rest of the session.
     pub(super) async fn set_grant(
         &self,
         request: pb::SetSessionGrantRequest,
@@ -166,6 +174,7 @@ impl Betcode {
         Ok(pb::SetSessionGrantResponse {})
     }
 
+    /// Renames a session.
     pub(super) async fn rename(
         &self,
         request: pb::RenameSessionRequest,
@@ -176,6 +185,7 @@ impl Betcode {
         Ok(pb::RenameSessionResponse {})
     }
 
+    /// Deletes a session and ends its conversations.
     pub(super) async fn delete(
         &self,
         request: pb::DeleteSessionRequest,
@@ -193,7 +203,7 @@ fn not_compacted(reason: EndReason, text: &str, error: &str) -> Error {
     Error::new(ErrorCode::SessionError, format!("the agent did not compact its conversation: {said}"))
 }
 
-/// Returns the folder a path leads to; one that is gone is looked for as it is written.
+/// Resolves a path; a path that does not exist is used as written.
 fn resolved(path: &str) -> String {
     let real = Path::new(path).canonicalize();
     real.map_or_else(|_| path.trim_end_matches('/').to_owned(), |path| path.display().to_string())

@@ -1,5 +1,5 @@
-//! From our words to this surface's messages. Pure. Every event kind is decided here; an event becomes at most one
-//! numbered message, so that a number says where a client stopped reading.
+//! Converts our types to this surface's messages. Pure. Handles every kind of event; an event becomes at most
+//! one numbered message, so that a sequence number tells where a client stopped reading.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use super::structs;
 use surface::pump::{Flow, Projector};
 use surface::shorten;
 
-/// What parts several questions of one request.
+/// The separator between several questions of one request.
 const BETWEEN_QUESTIONS: &str = "\n\n";
 
-/// Tool by which an agent asks to leave its planning; the input holds the plan.
+/// The tool by which an agent asks to leave plan mode; its input holds the plan.
 const EXIT_PLAN: &str = "ExitPlanMode";
 
 pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
@@ -35,7 +35,7 @@ fn dollars(usage: &Usage) -> f64 {
     usage.cost_micro_usd as f64 / 1_000_000.0
 }
 
-/// Returns a message for one connection only.
+/// Returns a message for one connection, without a sequence number.
 pub(super) fn unnumbered(at: Timestamp, body: Body) -> pb::AgentEvent {
     numbered(0, at, None, body)
 }
@@ -49,13 +49,14 @@ fn numbered(sequence: u64, at: Timestamp, parent: Option<&CallId>, body: Body) -
     }
 }
 
-/// Whether a stream goes on after an error.
+/// Whether the stream continues after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
     Inline,
     Fatal,
 }
 
+/// Converts an error, with its title and whether a retry can help.
 pub(super) fn error(error: &Error, severity: Severity) -> Body {
     let details = [
         ("title".to_owned(), error.code.title().to_owned()),
@@ -84,6 +85,7 @@ pub(super) fn session_info(snapshot: &Snapshot, worktree_id: &str, is_resumed: b
     })
 }
 
+/// Returns how much of the context window is used, in percent; 0 when unknown.
 fn percent(tokens: Option<u64>, window: Option<u64>) -> f32 {
     match (tokens, window) {
         (Some(tokens), Some(window)) if window > 0 => (tokens as f64 * 100.0 / window as f64) as f32,
@@ -91,6 +93,7 @@ fn percent(tokens: Option<u64>, window: Option<u64>) -> f32 {
     }
 }
 
+/// Converts a session for lists.
 pub(super) fn summary(snapshot: &Snapshot, worktree_id: &str) -> pb::SessionSummary {
     let (spec, state) = (&snapshot.spec, &snapshot.state);
     pb::SessionSummary {
@@ -110,7 +113,7 @@ pub(super) fn summary(snapshot: &Snapshot, worktree_id: &str) -> pb::SessionSumm
     }
 }
 
-/// A stopped session that starts with a prompt only rests.
+/// A stopped session that launches with a prompt is only idle.
 fn status_word(status: Status, launch: LaunchPolicy) -> &'static str {
     match (status, launch) {
         (Status::Created | Status::Running, _) | (Status::Stopped, LaunchPolicy::OnPrompt) => "idle",
@@ -120,7 +123,7 @@ fn status_word(status: Status, launch: LaunchPolicy) -> &'static str {
     }
 }
 
-/// Returns a waiting request as a client is asked it; nothing for those that are another protocol's.
+/// Returns a pending request as a message; `None` for requests of another protocol.
 pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body)> {
     let id = pending.id.to_string();
     match &pending.ask {
@@ -140,7 +143,7 @@ pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body
     }
 }
 
-/// Says what is asked, and what ALLOW_SESSION would remember: the message has no other room for it.
+/// Describes the request and what ALLOW_SESSION would remember: the message has no field for the latter.
 fn described(title: &str, proposals: &[Proposal]) -> String {
     match proposals.first() {
         Some(proposal) => format!("{title}\nALLOW_SESSION allows: {}", proposal.text).trim_start().to_owned(),
@@ -148,7 +151,7 @@ fn described(title: &str, proposals: &[Proposal]) -> String {
     }
 }
 
-/// The message has room for one question. Several become one text, whose options are those of all of them.
+/// The message holds one question. Several questions are joined to one text with the options of all of them.
 fn user_question(question_id: String, questions: &[Question]) -> pb::UserQuestion {
     let option = |option: &domain::request::QuestionOption| pb::QuestionOption {
         value: option.label.clone(),
@@ -163,7 +166,7 @@ fn user_question(question_id: String, questions: &[Question]) -> pb::UserQuestio
     }
 }
 
-/// Returns the text under which a client is asked, and answers.
+/// Returns the joined text of the questions, which is also the key of the answer.
 pub(super) fn question_text(questions: &[Question]) -> String {
     let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
     texts.join(BETWEEN_QUESTIONS)
@@ -195,8 +198,8 @@ pub(super) fn stop_reason(reason: EndReason) -> &'static str {
     }
 }
 
-/// A session's journal as a conversation. What it remembers is the fold of the events before, so a reader that starts
-/// later must have shown it those.
+/// Projects a session's journal to a conversation. Its state is the fold of the previous events, so a reader
+/// that starts later must apply those first.
 #[derive(Debug, Default)]
 pub(super) struct BetcodeProjector {
     session_id: String,
@@ -227,8 +230,8 @@ impl BetcodeProjector {
         }
     }
 
-    /// Adds the messages of one event: its own, and before the end of a turn that failed an unnumbered error, for
-    /// which the end itself has no room.
+    /// Appends the messages of one event. Before the end of a failed turn it adds an unnumbered error,
+    /// because the end itself has no field for it.
     pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::AgentEvent>) {
         if let EventKind::TurnEnded { reason: EndReason::Failed, error: text, .. } = &event.kind
             && !text.is_empty()
@@ -242,6 +245,7 @@ impl BetcodeProjector {
         }
     }
 
+    /// Returns the call that an event belongs to, for events of agents within the agent.
     fn parent(&self, kind: &EventKind) -> Option<CallId> {
         match kind {
             EventKind::TextDelta { parent, .. } | EventKind::ToolStarted { parent, .. } => parent.clone(),
@@ -256,6 +260,7 @@ impl BetcodeProjector {
         }
     }
 
+    /// Returns the body of an event's message; `None` for events this protocol does not show.
     fn body(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
             EventKind::StatusChanged { to, message, .. } => Some(self.status(*to, message)),
@@ -330,7 +335,7 @@ impl BetcodeProjector {
         self.status_message(message.to_owned())
     }
 
-    /// Says something for which there is no message of its own; the status stays what it was.
+    /// Returns a text without a message type of its own; the status stays as it was.
     fn status_message(&self, message: String) -> Body {
         Body::StatusChange(pb::StatusChange { status: self.status.into(), message })
     }
@@ -355,6 +360,7 @@ impl BetcodeProjector {
         })
     }
 
+    /// Converts events of turns, and counts messages.
     fn turn(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
             EventKind::TurnStarted { origin, prompt, .. } => {
@@ -380,6 +386,7 @@ impl BetcodeProjector {
         }
     }
 
+    /// Converts events of tool calls. A call's start time is kept until it ends.
     fn call(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
             EventKind::ToolStarted { call, tool, input, title, parent } => {
@@ -404,6 +411,7 @@ impl BetcodeProjector {
         }
     }
 
+    /// Converts events of requests.
     fn request(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
             EventKind::RequestOpened { request: id, native, automatic, ask, proposals } => {
@@ -412,7 +420,7 @@ impl BetcodeProjector {
                 {
                     self.plan = permission.input["plan"].as_str().unwrap_or_default().to_owned();
                 }
-                // Nobody is to be bothered with what a rule answers.
+                // Requests that a rule answers are not shown.
                 if *automatic {
                     return None;
                 }
@@ -437,7 +445,7 @@ impl BetcodeProjector {
         }
     }
 
-    /// Tells of planning where it changes, or where the agent says so itself.
+    /// Reports plan mode if it changes, or if the agent reports it itself.
     fn mode(&mut self, on: bool, tell: bool) -> Option<Body> {
         let tell = tell || on;
         self.planning = on;
@@ -445,9 +453,10 @@ impl BetcodeProjector {
         tell.then_some(Body::PlanMode(pb::PlanModeChange { active: on, plan }))
     }
 
+    /// Converts token usage; the duration is that of the current turn so far.
     fn usage(&self, at: Timestamp, usage: &Usage) -> Body {
         Body::Usage(pb::UsageReport {
-            // Ours counts what is written to the cache as input; here it has a field of its own.
+            // Our input tokens include those written to the cache; here they have a separate field.
             input_tokens: small(usage.input_tokens.saturating_sub(usage.cache_write_tokens)),
             output_tokens: small(usage.output_tokens),
             cache_read_tokens: small(usage.cache_read_tokens),
@@ -459,7 +468,7 @@ impl BetcodeProjector {
     }
 }
 
-/// Returns a text that fits into a message every client takes; the journal has the whole.
+/// Shortens a text to the size every client accepts; the journal holds the whole text.
 fn fitting(text: &str) -> String {
     shorten::text(text, surface::limits::ACTIVITY_TEXT_MAX_BYTES)
 }
@@ -468,7 +477,7 @@ fn millis(at: Timestamp, began: Timestamp) -> u32 {
     u32::try_from(at.since(began).as_millis()).unwrap_or(u32::MAX)
 }
 
-/// A conversation of which only what comes after a number is shown.
+/// A conversation of which only the events after a sequence number are sent.
 pub(super) struct BetcodeReplay {
     pub(super) conversation: BetcodeProjector,
     pub(super) after: u64,

@@ -1,4 +1,4 @@
-//! What a betcode client hears of a journal, for people to compare.
+//! Prints the messages a betcode client receives for a journal, for comparison in tests.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,12 @@ use wire::betcode::v1::agent_event::Event as Body;
 
 use super::to_wire::BetcodeProjector;
 
-/// Shows every message a client would hear, a line each.
+/// Returns every message a client receives, one per line.
 pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
     lines(&project(snapshot, events))
 }
 
+/// Returns the messages that a client receives for these events.
 pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<pb::AgentEvent> {
     let mut conversation = BetcodeProjector::new(snapshot, "wt_1".to_owned());
     let mut out = Vec::new();
@@ -23,6 +24,7 @@ pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<pb::AgentEve
     out
 }
 
+/// Formats messages, one per line.
 pub(super) fn lines(messages: &[pb::AgentEvent]) -> String {
     let mut shown = String::new();
     for message in messages {
@@ -31,7 +33,7 @@ pub(super) fn lines(messages: &[pb::AgentEvent]) -> String {
             parent => format!(" in {parent}"),
         };
         let body = match message.event.as_ref().unwrap() {
-            // Its details have no order.
+            // The order of the details is not defined.
             Body::Error(error) => {
                 format!("Error {} {:?} fatal={}", error.code, error.message, error.is_fatal)
             }

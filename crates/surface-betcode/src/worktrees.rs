@@ -1,4 +1,4 @@
-//! `WorktreeService`, and what conversations need to know of worktrees.
+//! `WorktreeService`, and the worktree lookups of conversations.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use wire::betcode::v1::worktree_service_server::WorktreeService;
 
 use super::{Betcode, RpcResult, answer, to_wire};
 
-/// The setting that switches this service off.
+/// The feature flag that switches this service off.
 const FEATURE: &str = "worktree_management";
 
 #[tonic::async_trait]
@@ -52,6 +52,7 @@ impl Betcode {
         Ok(pb::ListWorktreesResponse { worktrees: listed.iter().map(info).collect() })
     }
 
+    /// Creates a worktree, and its branch if requested.
     async fn create_worktree(&self, request: pb::CreateWorktreeRequest) -> Result<pb::WorktreeInfo, Error> {
         self.require_feature(FEATURE)?;
         let new = NewWorktree {
@@ -64,6 +65,7 @@ impl Betcode {
         Ok(info(&self.supervisor.worktrees().create(new).await?))
     }
 
+    /// Makes a worktree the current one and returns the previous one.
     async fn switch_worktree(
         &self,
         request: pb::SwitchWorktreeRequest,
@@ -76,6 +78,7 @@ impl Betcode {
         })
     }
 
+    /// Removes a worktree and closes its sessions.
     async fn remove_worktree(
         &self,
         request: pb::RemoveWorktreeRequest,
@@ -85,7 +88,8 @@ impl Betcode {
         Ok(pb::RemoveWorktreeResponse { removed: true, sessions_closed: removed.sessions_closed })
     }
 
-    /// Returns the folder of conversations that name none: the current worktree, else the daemon's own.
+    /// Returns the folder of conversations that name none: the current worktree, else the daemon's default
+    /// folder.
     pub(super) async fn default_folder(&self) -> Result<String, Error> {
         let current = self.supervisor.worktrees().current_folder().await?;
         let folder = current.or_else(|| self.about.default_folder.clone());
@@ -97,13 +101,13 @@ impl Betcode {
         })
     }
 
-    /// Returns the folder of a worktree that a client names.
+    /// Returns the folder of the worktree with this id.
     pub(super) async fn worktree_folder(&self, id: &str) -> Result<String, Error> {
         self.require_feature(FEATURE)?;
         Ok(self.supervisor.worktrees().folder(id).await?.display().to_string())
     }
 
-    /// Returns the worktree a session works in; empty: none that is known.
+    /// Returns the worktree a session works in; empty if it is in none.
     pub(super) async fn worktree_of(&self, snapshot: &Snapshot) -> Result<String, Error> {
         let found = self.supervisor.worktrees().holding(&[&snapshot.spec.working_dir]).await?;
         Ok(found.into_iter().next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! `AuditService`: what was done and refused, for the daemon's user.
+//! `AuditService`: executed and rejected operations, for the daemon's user.
 
 use domain::Error;
 use tokio::sync::mpsc;
@@ -76,6 +76,7 @@ impl AuditService for Contextd {
 }
 
 impl Contextd {
+    /// Streams audit rows, and keeps following them if the request says so.
     async fn read_rows(&self, request: pb::ReadAuditRequest) -> Result<Messages<pb::AuditEntry>, Error> {
         let audit = self.supervisor.audit();
         let session = (!request.session_id.is_empty()).then_some(request.session_id);
@@ -91,7 +92,7 @@ impl Contextd {
                 let rows = match audit.after(after, session.clone()).await {
                     Ok(rows) => rows,
                     Err(error) => {
-                        // The client may have left; then nobody misses the error.
+                        // The client may be gone; then the error is not needed.
                         let _ = sender.send(Err(status::grpc(&error))).await;
                         return;
                     }
@@ -117,6 +118,7 @@ impl Contextd {
     }
 }
 
+/// Converts one row of the audit, with its hash in hexadecimal.
 fn to_wire(row: Row) -> pb::AuditEntry {
     let (seconds, nanos) = row.entry.at.seconds_and_nanos();
     pb::AuditEntry {

@@ -1,5 +1,5 @@
-//! What happens around every operation, whatever protocol it came by: its fields are checked, its caller and its session
-//! are found, what comes back is free of secrets, and all of it is written down.
+//! The steps around every operation, whatever protocol it came by: validates the fields, identifies the
+//! caller and the session, removes secrets from the result, and writes an audit entry.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,14 +18,14 @@ use surface::access;
 use surface::asking::Asking;
 use surface::peer::{self, Caller};
 
-/// One operation under way.
+/// One operation in progress.
 pub(super) struct OperationCall {
     pub(super) operation: &'static Operation,
     pub(super) caller: Caller,
     pub(super) asking: Asking,
-    /// Set where the operation works in a session.
+    /// Set if the operation works in a session.
     session: Option<Arc<Session>>,
-    /// What becomes of it, for the audit.
+    /// The result, for the audit.
     pub(super) summary: String,
     pub(super) tier: &'static str,
     pub(super) secrets: u64,
@@ -37,21 +37,21 @@ impl OperationCall {
         self.session.as_ref().ok_or_else(|| Error::invalid("session_id", "is required"))
     }
 
-    /// Takes secrets out of a text that is to be kept or shown.
+    /// Removes secrets from a text before it is stored or shown.
     pub(super) fn clean(&mut self, text: &str) -> Result<String, Error> {
         let scrubbed = self.session()?.project.scrubber().scrub(text.as_bytes());
         self.secrets += scrubbed.findings.total();
         Ok(String::from_utf8_lossy(&scrubbed.bytes).into_owned())
     }
 
-    /// Takes secrets out of texts.
+    /// Removes secrets from texts.
     pub(super) fn clean_all(&mut self, texts: &[String]) -> Result<Vec<String>, Error> {
         texts.iter().map(|text| self.clean(text)).collect()
     }
 }
 
 impl ContextdHandler {
-    /// Carries out an operation. `given` is the request as JSON, where it came as such.
+    /// Executes an operation. `given` is the request as JSON, if it came in that form.
     pub(super) async fn run<R: HandledOperation>(
         &self,
         caller: Caller,
@@ -80,7 +80,7 @@ impl ContextdHandler {
         result
     }
 
-    /// Carries out an operation with JSON in and JSON out.
+    /// Executes an operation with JSON input and output.
     pub(super) async fn run_json<R: HandledOperation>(
         &self,
         caller: Caller,
@@ -88,13 +88,14 @@ impl ContextdHandler {
         asking: Asking,
     ) -> Result<Value, Error> {
         let input = fields::as_meant(input)?;
-        // Whatever cannot be read must not be quoted back: it may hold a secret.
+        // The error must not quote the request: it may contain a secret.
         let request: R = serde_json::from_value(Value::Object(input.clone()))
             .map_err(|error| scrubbed(self.workbench.scrubber(), fields::not_a_request(&error)))?;
         let answer = self.run(caller, request, Some(input), asking).await?;
         serde_json::to_value(answer).map_err(|error| unreadable(&error))
     }
 
+    /// Checks and authorizes a call, opens its session, and runs the handler.
     async fn carry_out<R: HandledOperation>(
         &self,
         call: &mut OperationCall,
@@ -115,7 +116,7 @@ impl ContextdHandler {
         call.session.as_ref().map_or_else(|| self.workbench.scrubber(), |session| session.project.scrubber())
     }
 
-    /// Writes a call down. An answer that cannot be written down is not given.
+    /// Writes the audit entry of a call. A result that cannot be recorded is not returned.
     async fn record(
         &self,
         call: OperationCall,
@@ -145,7 +146,7 @@ impl ContextdHandler {
     }
 }
 
-/// Returns a request as JSON, without what it leaves out.
+/// Returns a request as JSON, without absent fields.
 pub(super) fn map_of<R: HandledOperation>(request: &R) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(request).map_err(|error| unreadable(&error))? {
         Value::Object(map) => Ok(map),
@@ -153,6 +154,7 @@ pub(super) fn map_of<R: HandledOperation>(request: &R) -> Result<Map<String, Val
     }
 }
 
+/// Removes secrets from an error.
 fn scrubbed(scrubber: &Scrubber, mut error: Error) -> Error {
     error.message = scrubber.scrub_text(&error.message);
     error.detail = error.detail.map(|detail| scrubber.scrub_text(&detail));
@@ -164,7 +166,7 @@ fn unreadable(error: &serde_json::Error) -> Error {
         .with_detail(error.to_string())
 }
 
-/// Adds up what texts cost.
+/// Estimates the total tokens of texts.
 pub(super) fn tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> i32 {
     let sum: u64 = texts.into_iter().map(estimate).sum();
     i32::try_from(sum).unwrap_or(i32::MAX)

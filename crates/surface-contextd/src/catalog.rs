@@ -1,4 +1,4 @@
-//! Skill and Agent: entries of the catalogue, in contextd's messages.
+//! Skill and Agent operations: catalog entries in contextd's messages.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::ContextdHandler;
 use super::call::{OperationCall, tokens};
 use super::sessions::shortened;
 
-/// What is kept of a skill. Fields may be added.
+/// The stored form of a skill. Fields may be added.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct StoredSkill {
@@ -24,7 +24,7 @@ struct StoredSkill {
     prompt_template: String,
 }
 
-/// What is kept of an agent. Fields may be added.
+/// The stored form of an agent. Fields may be added.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct StoredAgent {
@@ -37,6 +37,7 @@ struct StoredAgent {
 }
 
 impl ContextdHandler {
+    /// Lists the skills of a scope, each with a preview of its description.
     pub(super) async fn list_skills(
         &self,
         call: &mut OperationCall,
@@ -57,6 +58,7 @@ impl ContextdHandler {
         Ok(pb::SkillListResponse { skills, tokens_used })
     }
 
+    /// Returns a whole skill.
     pub(super) async fn get_skill(
         &self,
         call: &mut OperationCall,
@@ -82,6 +84,7 @@ impl ContextdHandler {
         })
     }
 
+    /// Stores a new skill; without a scope it belongs to the project.
     pub(super) async fn create_skill(
         &self,
         call: &mut OperationCall,
@@ -103,6 +106,7 @@ impl ContextdHandler {
         Ok(pb::SkillCreateResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
+    /// Changes a skill; empty fields keep their value.
     pub(super) async fn update_skill(
         &self,
         call: &mut OperationCall,
@@ -127,6 +131,7 @@ impl ContextdHandler {
         Ok(pb::SkillUpdateResponse { tokens_used: 1 })
     }
 
+    /// Removes a skill.
     pub(super) async fn delete_skill(
         &self,
         call: &mut OperationCall,
@@ -138,6 +143,7 @@ impl ContextdHandler {
         Ok(pb::SkillDeleteResponse { tokens_used: 1 })
     }
 
+    /// Lists the agents of a scope, each with a preview of its description.
     pub(super) async fn list_agents(
         &self,
         call: &mut OperationCall,
@@ -158,6 +164,7 @@ impl ContextdHandler {
         Ok(pb::AgentListResponse { agents, tokens_used })
     }
 
+    /// Returns a whole agent.
     pub(super) async fn get_agent(
         &self,
         call: &mut OperationCall,
@@ -183,6 +190,7 @@ impl ContextdHandler {
         })
     }
 
+    /// Stores a new agent; without a scope it belongs to the project.
     pub(super) async fn create_agent(
         &self,
         call: &mut OperationCall,
@@ -206,6 +214,7 @@ impl ContextdHandler {
         Ok(pb::AgentCreateResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
+    /// Changes an agent; empty fields keep their value.
     pub(super) async fn update_agent(
         &self,
         call: &mut OperationCall,
@@ -234,6 +243,7 @@ impl ContextdHandler {
         Ok(pb::AgentUpdateResponse { tokens_used: 1 })
     }
 
+    /// Removes an agent.
     pub(super) async fn delete_agent(
         &self,
         call: &mut OperationCall,
@@ -254,6 +264,7 @@ fn preview(text: &str) -> String {
     shortened(text, most::DESCRIPTION_PREVIEW_CHARS)
 }
 
+/// Returns the new value, or the old one if the new one is empty.
 fn or(new: String, old: String) -> String {
     if new.is_empty() { old } else { new }
 }

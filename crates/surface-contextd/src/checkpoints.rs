@@ -1,4 +1,5 @@
-//! Checkpoint: where a session stood, in contextd's messages. Of an agent's session, its conversation belongs to it.
+//! Checkpoint operations: the saved state of a session in contextd's messages. An agent's checkpoint includes
+//! its conversation.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::limits;
 use surface::peer::Caller;
 
 impl ContextdHandler {
+    /// Saves the session's calls and, for an agent's session, its conversation.
     pub(super) async fn save_checkpoint(
         &self,
         call: &mut OperationCall,
@@ -46,6 +48,7 @@ impl ContextdHandler {
         Ok(pb::CheckpointSaveResponse { tokens_used: tokens([checkpoint_id.as_str()]), checkpoint_id })
     }
 
+    /// Lists the project's checkpoints, each with a shortened summary.
     pub(super) async fn list_checkpoints(
         &self,
         call: &mut OperationCall,
@@ -70,6 +73,7 @@ impl ContextdHandler {
         Ok(pb::CheckpointListResponse { checkpoints, tokens_used })
     }
 
+    /// Returns a checkpoint at the requested level of detail. The full text is stored and returned as a ref.
     pub(super) async fn resume_checkpoint(
         &self,
         call: &mut OperationCall,
@@ -94,10 +98,10 @@ impl ContextdHandler {
         Ok(pb::CheckpointResumeResponse { summary, context, context_ref, tokens_used })
     }
 
-    /// Tells the conversation of an agent's session: prompts, answers, tools.
+    /// Returns the conversation of an agent's session as text: prompts, answers, tools.
     async fn conversation(&self, id: &SessionId) -> Result<String, Error> {
         let mut cursor = self.supervisor.events_after(id, 0).await?;
-        // Events of long ago may be gone; the rest is worth keeping.
+        // The oldest events may have been removed; the rest is still worth saving.
         cursor.skip_removed().await?;
         let mut text = String::new();
         loop {
@@ -110,6 +114,7 @@ impl ContextdHandler {
     }
 }
 
+/// Appends an event of the conversation as text.
 fn append_event(text: &mut String, kind: &EventKind) {
     match kind {
         EventKind::TurnStarted { prompt, .. } => text.push_str(&format!("\nUser: {prompt}\n")),
@@ -119,12 +124,12 @@ fn append_event(text: &mut String, kind: &EventKind) {
             text.push_str(&format!("\n[{tool}: {}]\n", shortened(title, limits::CHECKPOINT_SUMMARY_CHARS)));
         }
         EventKind::ToolFinished { tool, ok: false, .. } => text.push_str(&format!("[{tool} failed]\n")),
-        // The rest is how it was done, not what was said.
+        // All other events describe how the work was done, not the conversation.
         _ => {}
     }
 }
 
-/// Agents see their own checkpoints, users all of the project.
+/// Agents see only their own checkpoints, users those of the whole project.
 fn only(call: &OperationCall) -> Option<String> {
     match &call.caller {
         Caller::User | Caller::Device(_) => None,
@@ -133,7 +138,7 @@ fn only(call: &OperationCall) -> Option<String> {
     }
 }
 
-/// Returns the end of a text.
+/// Returns the last characters of a text.
 fn last(text: &str, chars: usize) -> &str {
     let skipped = text.chars().count().saturating_sub(chars);
     text.char_indices().nth(skipped).map_or("", |(at, _)| &text[at..])

@@ -1,5 +1,6 @@
-//! Agents and the workbench: what changes files, runs commands or is denied by a rule is asked for, whichever way the call
-//! came: gRPC, REST, the command line or a tool. Users are not asked about their own calls.
+//! Permissions for agents' calls of the workbench: what changes files, runs commands or is denied by a rule
+//! needs one, whether the call came by gRPC, REST, the command line or a tool. Users need no permission for
+//! their own calls.
 
 use domain::{CallId, Error, ErrorCode};
 use serde_json::{Map, Value};
@@ -11,7 +12,7 @@ use surface::asking::{self, Asking};
 use surface::peer::Caller;
 
 impl ContextdHandler {
-    /// Refuses an agent's call that its session's mode, rules or user do not let run (OBEY-1002).
+    /// Rejects an agent's call that the mode, the rules or the user of its session do not allow (OBEY-1002).
     pub(super) async fn consent(
         &self,
         call: &OperationCall,
@@ -49,7 +50,7 @@ fn denied(reason: String) -> Error {
     Error::new(ErrorCode::NotAllowed, reason)
 }
 
-/// Says in a line what is asked for.
+/// Describes the call in one line.
 fn title(tool: &str, arguments: &Value) -> String {
     let text = |name: &str| arguments[name].as_str();
     let what = text("cmd").or_else(|| text("path")).or_else(|| text("name")).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The documents that describe the operations: schema.json, the OpenAPI document, TOOL.md. Made of the operations'
-//! table, the fields' rules, the examples and the comments in the protobuf files, so that none can say anything else
-//! than what is served.
+//! The documents that describe the operations: schema.json, the OpenAPI document, TOOL.md. They are generated
+//! from the table of operations, the field rules, the examples and the comments in the protobuf files, so
+//! they always match what is served.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::operations::{HttpMethod, OPERATIONS, Operation};
 
 const PACKAGE: &str = "contextd.v1";
 
-/// What the protobuf files say: messages by name, comments of methods by `Service.Method`.
+/// The content of the protobuf files: messages by name, method comments by `Service.Method`.
 #[derive(Default)]
 struct Descriptions {
     messages: BTreeMap<String, Vec<FieldDescription>>,
@@ -26,16 +26,17 @@ struct Descriptions {
 struct FieldDescription {
     name: String,
     kind: Type,
-    /// The message, where it is one.
+    /// The name of the message type, if it is one.
     message: String,
     repeated: bool,
     comment: String,
 }
 
 impl Descriptions {
+    /// Reads the descriptors that are compiled into the program.
     fn read() -> Self {
         let mut all = Self::default();
-        // Our own descriptors; that they can be read is a matter of the build.
+        // Our own descriptors; the build guarantees that they can be decoded.
         let set = FileDescriptorSet::decode(wire::DESCRIPTORS).unwrap_or_default();
         for file in set.file.iter().filter(|file| file.package() == PACKAGE) {
             all.add(file);
@@ -43,6 +44,7 @@ impl Descriptions {
         all
     }
 
+    /// Adds the messages and methods of one file, with their comments.
     fn add(&mut self, file: &FileDescriptorProto) {
         let mut comments: BTreeMap<Vec<i32>, String> = BTreeMap::new();
         for location in file.source_code_info.iter().flat_map(|info| &info.location) {
@@ -69,7 +71,7 @@ impl Descriptions {
         self.messages.get(message).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the JSON schema of a message; `rules` are those of a request's fields.
+    /// Returns the JSON schema of a message; `rules` are the field rules of a request.
     fn schema(&self, message: &str, rules: Option<&[FieldRule]>) -> Value {
         let mut properties = Map::new();
         for field in self.fields(message) {
@@ -88,6 +90,7 @@ impl Descriptions {
         schema
     }
 
+    /// Returns the JSON schema of a field, with the limits of its rule.
     fn property(&self, field: &FieldDescription, rule: Option<&FieldRule>) -> Value {
         let mut one = match field.kind {
             Type::Message => self.schema(&field.message, None),
@@ -115,6 +118,7 @@ impl Descriptions {
     }
 }
 
+/// Describes the fields of a message. `comment` returns the comment of the field with this index.
 fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<FieldDescription> {
     let fields = (0i32..).zip(&message.field).map(|(at, field)| FieldDescription {
         name: field.name().to_owned(),
@@ -126,9 +130,10 @@ fn described(message: &DescriptorProto, comment: impl Fn(i32) -> String) -> Vec<
     fields.collect()
 }
 
+/// Adds the limits of a rule to a field's schema.
 fn limit(one: &mut Value, rule: &FieldRule, repeated: bool) {
     if let Some((from, to)) = rule.range {
-        // Whole numbers stay whole.
+        // Integers are written without a fraction.
         let number = |value: f64| if value.fract() == 0.0 { json!(value as i64) } else { json!(value) };
         (one["minimum"], one["maximum"]) = (number(from), number(to));
     }
@@ -150,6 +155,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
+/// Returns the examples of an operation.
 fn examples(operation: &Operation) -> Vec<Value> {
     let of_it = EXAMPLES.iter().filter(|example| example.key == operation.key);
     let values = of_it.map(|example| {
@@ -182,14 +188,14 @@ pub fn schema_json() -> Value {
     sorted(Value::Object(all))
 }
 
-/// Returns a document with its keys in one order, whoever made it and however it was put together.
+/// Sorts the keys of a document, so that its text does not depend on how it was built.
 fn sorted(mut document: Value) -> Value {
     document.sort_all_objects();
     document
 }
 
-/// Returns every operation as a tool of one session: with its description, and the schema of its input without the
-/// session, which is known.
+/// Returns every operation as a tool of one session: its description, and the schema of its input without the
+/// session id, which is known.
 pub fn tools() -> Vec<(&'static Operation, String, Value)> {
     let described = Descriptions::read();
     let tool = |operation: &'static Operation| {
@@ -201,7 +207,7 @@ pub fn tools() -> Vec<(&'static Operation, String, Value)> {
     OPERATIONS.iter().map(tool).collect()
 }
 
-/// Returns TOOL.md: what there is, in a form that costs few tokens.
+/// Returns TOOL.md: all operations in a form that costs few tokens.
 pub fn tool_md() -> String {
     let described = Descriptions::read();
     let mut text = String::from(TOOL_HEAD);
@@ -293,6 +299,7 @@ pub fn open_api(version: &str) -> Value {
     }))
 }
 
+/// Returns the schema of the body of every error.
 fn error_schema() -> Value {
     json!({
         "type": "object",
@@ -306,6 +313,7 @@ fn error_schema() -> Value {
     })
 }
 
+/// Returns the OpenAPI entry of one operation.
 fn path_item(described: &Descriptions, operation: &Operation) -> Value {
     let first = examples(operation).into_iter().next().unwrap_or_default();
     let output = described.schema(operation.output, None);
@@ -342,7 +350,7 @@ fn path_item(described: &Descriptions, operation: &Operation) -> Value {
     item
 }
 
-/// Moves a field of a request from its body to its address.
+/// Returns a request field as a parameter; `moved` removes it from the body's schema.
 fn parameter(name: &str, place: &str, input: &mut Value, moved: bool) -> Value {
     let schema = input["properties"][name].clone();
     let mut required = false;

@@ -1,7 +1,8 @@
-//! Examples of every operation: part of schema.json, TOOL.md and the OpenAPI document, and carried out in this order by a
-//! test. Ids stand for those that the same example or an earlier one returned; answers show the fields that matter.
+//! Examples of every operation. They are part of schema.json, TOOL.md and the OpenAPI document, and a test
+//! executes them in this order. Ids stand for those that the same or an earlier example returned; outputs
+//! show only the relevant fields.
 
-/// One request and what comes back.
+/// One request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Example {
     /// `Service.Method`.
@@ -9,7 +10,7 @@ pub(crate) struct Example {
     pub(crate) description: &'static str,
     /// JSON.
     pub(crate) input: &'static str,
-    /// JSON; other fields may come back, too.
+    /// JSON; the real response may have more fields.
     pub(crate) output: &'static str,
 }
 

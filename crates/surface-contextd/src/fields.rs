@@ -1,23 +1,23 @@
-//! What the fields of requests may hold: one description for checking them, whatever protocol they came by, and for
-//! schema.json and the OpenAPI document. In protobuf's manner an empty field is an absent one.
+//! The rules for request fields. The same rules validate requests of every protocol and produce schema.json
+//! and the OpenAPI document. As in protobuf, an empty field counts as absent.
 
 use domain::{Error, ErrorCode};
 use serde_json::{Map, Value};
 use workbench::limits as most;
 
-/// What one field of a request may hold, beside its type.
+/// The allowed values of a request field, in addition to its type.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldRule {
     pub name: &'static str,
     pub required: bool,
-    /// What an absent field means, as JSON; empty: nothing in particular.
+    /// The default of an absent field, as JSON; empty: no default.
     pub default: &'static str,
     pub range: Option<(f64, f64)>,
-    /// Longest text, in characters; of a list, of each of its texts. 0: no bound of its own.
+    /// The maximum length of a text, or of each text in a list, in characters. 0: no limit of its own.
     pub chars: usize,
-    /// Most texts of a list. 0: no bound of its own.
+    /// The maximum number of texts in a list. 0: no limit of its own.
     pub items: usize,
-    /// The texts that are allowed; empty: any.
+    /// The allowed texts; empty: any.
     pub one_of: &'static [&'static str],
 }
 
@@ -57,11 +57,12 @@ impl FieldRule {
     }
 }
 
-/// Longest path, as the kernel has it, and longest texts where contextd's schema names no bound.
+/// The kernel's maximum path length, and the maximum lengths where contextd's schema has none.
 const PATH_MAX: usize = 4096;
 const TEXT_MAX: usize = 20_000;
 const LIST_MAX: usize = 100;
 
+// Rules that several operations share.
 const SESSION: FieldRule = FieldRule::new("session_id").required().chars(69);
 const ID: FieldRule = FieldRule::new("id").required().chars(200);
 const NAME: FieldRule = FieldRule::new("name").required().chars(100);
@@ -71,9 +72,10 @@ const SCOPE: FieldRule = FieldRule::new("scope").one_of(SCOPES).default("\"proje
 const DESCRIPTION: FieldRule = FieldRule::new("description").chars(TEXT_MAX);
 const TAGS: FieldRule = FieldRule::new("tags").items(most::TAGS_MAX).chars(most::TAG_CHARS);
 
-/// The largest number an `int32` holds.
+/// The largest `int32`.
 const INT: f64 = i32::MAX as f64;
 
+// The fields of each operation.
 pub(super) const BASH: &[FieldRule] = &[
     FieldRule::new("cmd").required().chars(most::COMMAND_MAX),
     FieldRule::new("timeout").default("30").range(0.0, 300.0),
@@ -199,7 +201,7 @@ pub(super) const REMEDIATION_RECORD: &[FieldRule] = &[
     SESSION,
 ];
 
-/// Checks a request's fields; an error names the field and what is wrong with it (OBEY-1001).
+/// Validates the fields of a request; the error names the field and the problem (OBEY-1001).
 pub(super) fn check(fields: &[FieldRule], request: &Map<String, Value>) -> Result<(), Error> {
     if let Some(name) = request.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
         let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
@@ -216,6 +218,7 @@ pub(super) fn check(fields: &[FieldRule], request: &Map<String, Value>) -> Resul
     Ok(())
 }
 
+/// Whether a value counts as absent.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -225,6 +228,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Checks a value against the range, the number of items and the text rules of its field.
 fn check_value(field: &FieldRule, value: &Value) -> Result<(), Error> {
     match value {
         Value::Number(number) => {
@@ -250,8 +254,9 @@ fn check_value(field: &FieldRule, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks the length, the characters and the allowed values of a text.
 fn check_text(field: &FieldRule, text: &str) -> Result<(), Error> {
-    // Bytes first: they are cheap to count and never fewer than characters.
+    // The byte length is checked first: it is cheap and never less than the number of characters.
     if field.chars > 0 && text.len() > field.chars && text.chars().count() > field.chars {
         let most = field.chars;
         return Err(Error::invalid(field.name, format_args!("is longer than {most} characters")));
@@ -267,7 +272,7 @@ fn check_text(field: &FieldRule, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a request as JSON means it: `5.0` is the whole number 5, whoever wrote it. Nothing is no value of any field.
+/// Normalizes a JSON request: `5.0` becomes the integer 5. `null` is rejected, because no field accepts it.
 pub(super) fn as_meant(mut request: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     for (name, value) in &mut request {
         if value.is_null() {
@@ -285,10 +290,10 @@ pub(super) fn as_meant(mut request: Map<String, Value>) -> Result<Map<String, Va
     Ok(request)
 }
 
-/// Longest piece of a request that an error quotes.
+/// The maximum length of request text that an error quotes.
 const QUOTED_MAX_CHARS: usize = 200;
 
-/// Cuts what a caller wrote: an error must not grow with what is wrong.
+/// Shortens text of the caller, so that the size of an error does not depend on it.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -296,7 +301,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Says what JSON cannot be a request, without quoting it back.
+/// Returns the error for JSON that is not a valid request, without quoting it.
 pub(super) fn not_a_request(error: &serde_json::Error) -> Error {
     let text = shortened(&error.to_string());
     Error::new(ErrorCode::InvalidArgument, format!("the request is not the JSON this call takes: {text}"))

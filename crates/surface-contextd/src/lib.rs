@@ -1,5 +1,5 @@
-//! The surface of `contextd.v1`: the workbench over gRPC and REST. Both protocols, and tools, go through one table of
-//! operations (`operations`) and one way of carrying them out (`call`).
+//! The surface of `contextd.v1`: the workbench over gRPC and REST. Both protocols, and tools, use one table
+//! of operations (`operations`) and one code path to execute them (`call`).
 
 mod audit;
 mod call;
@@ -43,18 +43,18 @@ use workbench::{ProjectRules, Workbench};
 
 pub use document::{open_api, schema_json, tool_md, tools};
 
-/// What the surface needs to know of the daemon.
+/// What the surface needs to know about the daemon.
 pub struct ContextdConfig {
-    /// The project of sessions that are made on first use and name none; none: they must.
+    /// The project of sessions that are created on first use and name none; `None`: they must name one.
     pub default_project: Option<PathBuf>,
-    /// Whether projects' own scrubbing rules count.
+    /// Whether the scrubbing rules of projects are used.
     pub project_rules: ProjectRules,
 }
 
-/// The workbench on its way.
+/// A future of the workbench.
 pub type WorkbenchFuture<'a> = Pin<Box<dyn Future<Output = Result<Arc<Workbench>, Error>> + Send + 'a>>;
 
-/// Opens the workbench when it is needed: its rules take memory that a daemon without callers need not have.
+/// Opens the workbench on first use: its rules take memory that a daemon without callers does not need.
 pub trait OpenWorkbench: Send + Sync {
     /// Returns the workbench, always the same one.
     fn workbench(&self) -> WorkbenchFuture<'_>;
@@ -69,7 +69,7 @@ pub struct Contextd {
     version: Arc<str>,
 }
 
-/// The workbench with what its operations need beside it.
+/// The workbench together with what its operations need.
 struct ContextdHandler {
     workbench: Arc<Workbench>,
     supervisor: Supervisor,
@@ -107,6 +107,6 @@ pub fn routes(routes: Routes, contextd: Contextd) -> Routes {
         .add_service(AgentServiceServer::new(it.clone()))
         .add_service(RemediationServiceServer::new(it.clone()))
         .add_service(AuditServiceServer::new(it.clone()));
-    // REST and gRPC share the port; their paths never meet.
+    // REST and gRPC share the port; their paths never overlap.
     Routes::from(routes.into_axum_router().merge(rest::router(it)))
 }

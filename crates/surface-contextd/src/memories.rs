@@ -1,4 +1,4 @@
-//! Memory: what was learnt, in contextd's messages.
+//! Memory operations in contextd's messages.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use super::ContextdHandler;
 use super::call::{OperationCall, tokens};
 use super::sessions::shortened;
 
-/// What a memory must reach where the caller does not say, as contextd's schema has it.
+/// The default minimum confidence of a search, from contextd's schema.
 const MIN_CONFIDENCE: f64 = 0.7;
 
 impl ContextdHandler {
+    /// Searches the memories of the requested scope.
     pub(super) async fn search_memories(
         &self,
         call: &mut OperationCall,
@@ -58,6 +59,7 @@ impl ContextdHandler {
         })
     }
 
+    /// Stores a memory; without an outcome it is neutral.
     pub(super) async fn store_memory(
         &self,
         call: &mut OperationCall,
@@ -80,6 +82,7 @@ impl ContextdHandler {
         Ok(pb::MemoryStoreResponse { tokens_used: tokens([id.as_str()]), id })
     }
 
+    /// Records whether a memory was helpful, and returns its new confidence.
     pub(super) async fn judge_memory(
         &self,
         call: &mut OperationCall,
@@ -96,6 +99,7 @@ impl ContextdHandler {
         Ok(pb::MemoryFeedbackResponse { new_confidence: confidence(new), tokens_used: 2 })
     }
 
+    /// Returns a whole memory.
     pub(super) async fn get_memory(
         &self,
         call: &mut OperationCall,
@@ -121,7 +125,7 @@ impl ContextdHandler {
     }
 }
 
-/// Returns how many entries to return at most.
+/// Returns the maximum number of results.
 pub(super) fn limit(asked: i32, otherwise: usize) -> usize {
     match usize::try_from(asked) {
         Ok(0) | Err(_) => otherwise,

@@ -1,6 +1,6 @@
-//! Every operation of `contextd.v1` in one table: its service and method, its REST route, its name as a tool, what its
-//! fields may hold, and the function that does it. gRPC, REST and tools all go through [`Desk::run`]; nothing is
-//! served that is not in this table.
+//! Every operation of `contextd.v1` in one table: service and method, REST route, tool name, field rules, and
+//! handler function. gRPC, REST and tools all use `ContextdHandler::run`; an operation that is not in this
+//! table is not served.
 
 use domain::Error;
 use serde::Serialize;
@@ -26,7 +26,7 @@ use surface::asking::Asking;
 use surface::peer::{self, Caller};
 use surface::{access, status};
 
-/// HTTP's methods, as far as they are used.
+/// The HTTP methods in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpMethod {
     Get,
@@ -36,7 +36,7 @@ pub enum HttpMethod {
 }
 
 impl Operation {
-    /// Returns its row of the access table.
+    /// Returns the operation's row of the access table.
     pub fn access(&self) -> Option<&'static Row> {
         access::tool(self.tool)
     }
@@ -57,9 +57,9 @@ impl HttpMethod {
 /// One operation.
 #[derive(Debug)]
 pub struct Operation {
-    /// `Service.Method`, as schema.json has it.
+    /// `Service.Method`, the key in schema.json.
     pub key: &'static str,
-    /// Without the word Service.
+    /// Without the suffix `Service`.
     pub service: &'static str,
     pub method: &'static str,
     pub verb: HttpMethod,
@@ -73,7 +73,7 @@ pub struct Operation {
     pub output: &'static str,
 }
 
-/// A request that can be carried out.
+/// A request that can be executed.
 pub(super) trait HandledOperation: Serialize + DeserializeOwned + Send + 'static {
     type Answer: Serialize + Send + 'static;
     const KEY: &'static str;
@@ -85,7 +85,7 @@ pub(super) trait HandledOperation: Serialize + DeserializeOwned + Send + 'static
     ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
 
-/// Returns the operation of a key.
+/// Returns the operation with this key.
 pub fn operation(key: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.key == key)
 }
@@ -130,7 +130,7 @@ macro_rules! operations {
         })*
 
         impl Operation {
-            /// Checks a request that came as JSON.
+            /// Validates a request that came as JSON.
             pub(super) fn check_json(&'static self, input: Map<String, Value>) -> Result<(), Error> {
                 match self.key {
                     $($(concat!(stringify!($service), ".", stringify!($method)) => {
@@ -140,7 +140,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Checks a request that came as protobuf.
+            /// Validates a request that came as protobuf.
             pub(super) fn check_protobuf(&'static self, bytes: &[u8]) -> Result<(), Error> {
                 match self.key {
                     $($(concat!(stringify!($service), ".", stringify!($method)) => {
@@ -152,7 +152,7 @@ macro_rules! operations {
         }
 
         impl Contextd {
-            /// Carries out an operation with JSON in and JSON out. `asking` counts where an agent calls.
+            /// Executes an operation with JSON input and output. `asking` matters only if an agent calls.
             pub async fn call(
                 &self,
                 operation: &Operation,

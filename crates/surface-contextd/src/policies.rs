@@ -1,4 +1,4 @@
-//! Policy: what must not be done, in contextd's messages.
+//! Policy operations in contextd's messages.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::ContextdHandler;
 use super::call::{OperationCall, tokens};
 
 impl ContextdHandler {
+    /// Checks an action, and its context, against the project's policies.
     pub(super) async fn check_policy(
         &self,
         call: &mut OperationCall,
@@ -20,7 +21,7 @@ impl ContextdHandler {
         let mut found = policies.check(action(&request.action, &request.context));
         let writes = request.action.trim_start().starts_with("write ");
         if !writes && !request.context.is_empty() {
-            // What belongs to a command may be a file's content.
+            // The context of a command may contain a file's content.
             let more = policies.check(PolicyAction::Other(&request.context));
             found.extend(
                 more.into_iter()
@@ -51,6 +52,7 @@ impl ContextdHandler {
         Ok(pb::PolicyCheckResponse { compliant, violations, suggestions, tokens_used })
     }
 
+    /// Lists the project's policies, filtered by scope and category.
     pub(super) async fn list_policies(
         &self,
         call: &mut OperationCall,
@@ -78,6 +80,7 @@ impl ContextdHandler {
         Ok(pb::PolicyListResponse { policies, tokens_used })
     }
 
+    /// Returns a whole policy; its suggestion is appended to the requirement.
     pub(super) async fn get_policy(
         &self,
         call: &mut OperationCall,
@@ -107,7 +110,7 @@ impl ContextdHandler {
     }
 }
 
-/// Reads what is to be done: `write PATH`, `read PATH`, or a command.
+/// Parses the action: `write PATH`, `read PATH`, or a command.
 fn action<'a>(text: &'a str, context: &'a str) -> PolicyAction<'a> {
     let text = text.trim();
     match text.split_once(' ') {

@@ -1,5 +1,5 @@
-//! Reading a request of an operation without carrying it out: what REST, gRPC and queries do with bytes before anything
-//! happens. For those who try how they bear odd ones.
+//! Parses and validates requests without executing them: the first step of REST, gRPC and queries. Public for
+//! fuzzing.
 
 use domain::Error;
 use serde_json::{Map, Value};
@@ -8,22 +8,23 @@ use super::operations::{HandledOperation, Operation};
 use super::{call, fields, rest};
 use surface::query;
 
-/// Reads the body of a REST call.
+/// Parses and validates the body of a REST call.
 pub fn json(operation: &'static Operation, body: &[u8]) -> Result<(), Error> {
     operation.check_json(rest::object(body)?)
 }
 
-/// Reads the query of a REST call.
+/// Parses and validates the query of a REST call.
 pub fn query(operation: &'static Operation, text: &str) -> Result<(), Error> {
     let pairs = query::pairs(text).into_iter().map(|(name, value)| (name, Value::String(value)));
     operation.check_json(pairs.collect())
 }
 
-/// Reads the message of a gRPC call.
+/// Parses and validates the message of a gRPC call.
 pub fn protobuf(operation: &'static Operation, bytes: &[u8]) -> Result<(), Error> {
     operation.check_protobuf(bytes)
 }
 
+/// Parses a JSON request of type `R` and validates its fields.
 pub(super) fn check_json<R: HandledOperation>(
     operation: &Operation,
     input: Map<String, Value>,
@@ -34,6 +35,7 @@ pub(super) fn check_json<R: HandledOperation>(
     fields::check(operation.fields, &input)
 }
 
+/// Decodes a protobuf request of type `R` and validates its fields.
 pub(super) fn check_protobuf<R>(operation: &Operation, bytes: &[u8]) -> Result<(), Error>
 where
     R: HandledOperation + prost::Message + Default,

@@ -1,4 +1,4 @@
-//! Remediation: errors and their cures, in contextd's messages.
+//! Remediation operations: errors and their solutions, in contextd's messages.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use super::call::{OperationCall, tokens};
 use super::memories::limit;
 use super::sessions::shortened;
 
-/// Characters of a problem in a list; the cure is what the caller came for and gets more.
+/// Preview lengths in characters. The solution is what the caller is looking for, so it gets more.
 const PROBLEM_CHARS: usize = 100;
 const SOLUTION_CHARS: usize = 300;
 
 impl ContextdHandler {
+    /// Searches for remediations whose problem resembles the error.
     pub(super) async fn search_remediations(
         &self,
         call: &mut OperationCall,
@@ -25,7 +26,8 @@ impl ContextdHandler {
     ) -> Result<pb::RemediationSearchResponse, Error> {
         let session = Arc::clone(call.session()?);
         let most = limit(request.limit, most::REMEDIATIONS_DEFAULT);
-        // Cures were kept without secrets; an error that is compared with them must be without them, too.
+        // Remediations are stored without secrets, so the error that is compared with them must not contain
+        // any either.
         let (error, context) = (call.clean(&request.error)?, call.clean(&request.context)?);
         let found = self.workbench.remediations().search(&session.place, &error, &context, most).await?;
         let mut remediations = Vec::with_capacity(found.len());
@@ -45,6 +47,7 @@ impl ContextdHandler {
         Ok(pb::RemediationSearchResponse { remediations, tokens_used })
     }
 
+    /// Stores a remediation.
     pub(super) async fn record_remediation(
         &self,
         call: &mut OperationCall,

@@ -1,4 +1,5 @@
-//! REST: the operations' table as routes, with JSON in and out. Knows HTTP and nothing of what operations do.
+//! REST: serves the table of operations as routes, with JSON input and output. Knows HTTP, and not what
+//! operations do.
 
 use axum::Router;
 use axum::body::Body;
@@ -15,7 +16,7 @@ use super::{Contextd, document};
 use surface::asking::Asking;
 use surface::{access, peer, query, status};
 
-/// The page that shows the OpenAPI document; needs nothing from elsewhere.
+/// The page that shows the OpenAPI document; it loads nothing from other hosts.
 const DOCS: &str = include_str!("docs.html");
 
 /// Returns the routes of every operation and of the documents that describe them.
@@ -32,6 +33,7 @@ pub(super) fn router(contextd: Contextd) -> Router {
         .with_state(contextd)
 }
 
+/// Returns the route of an operation.
 fn route(operation: &'static Operation) -> MethodRouter<Contextd> {
     let handler = move |state: State<Contextd>, path: Option<Path<String>>, request: Request<Body>| {
         answer(operation, state, path, request)
@@ -44,6 +46,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Contextd> {
     }
 }
 
+/// Parses a request, runs its operation, and formats the result or the error.
 async fn answer(
     operation: &'static Operation,
     State(contextd): State<Contextd>,
@@ -59,7 +62,7 @@ async fn answer(
     }
 }
 
-/// Puts a request together from its path, its query and its body.
+/// Builds a request from its path, query and body.
 async fn take(
     operation: &Operation,
     id: Option<String>,
@@ -84,6 +87,7 @@ async fn take(
     Ok((peer::caller(&parts.extensions), input))
 }
 
+/// Parses a body; an empty one is an empty object.
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     if bytes.is_empty() {
         return Ok(Map::new());
@@ -105,9 +109,10 @@ async fn open_api(State(contextd): State<Contextd>) -> Response {
     json(StatusCode::OK, &document::open_api(&contextd.version))
 }
 
+/// Serves the page that shows the OpenAPI document.
 async fn docs() -> Response {
     let mut response = typed(StatusCode::OK, "text/html; charset=utf-8", DOCS.to_owned());
-    // Whatever the document says, the page runs nothing but its own script and asks nobody but us.
+    // Whatever the document contains, the page runs only its own script and connects only to this server.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                   frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
     response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));

@@ -1,4 +1,4 @@
-//! Sessions: who may use which, those made on first use, starting and ending.
+//! Sessions of the workbench: access, creation on first use, start and end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,18 +17,19 @@ use super::ContextdHandler;
 use super::call::{OperationCall, tokens};
 use surface::access;
 
-/// Confidence from which a memory is told without being asked for; lower than a search's, so that what was distilled
-/// counts.
+/// The minimum confidence of memories that are injected at the start. Lower than that of a search, so that
+/// distilled memories are included.
 const INJECTED_CONFIDENCE: f64 = 0.5;
 
 impl ContextdHandler {
-    /// Refuses callers that may not do this (OBEY-1002). Calls over HTTP were asked before; tools come here first.
+    /// Rejects callers without access (OBEY-1002). HTTP calls were already checked; for tools this is the
+    /// first check.
     pub(super) fn admit(&self, call: &OperationCall, session_id: &str) -> Result<(), Error> {
         let method = format!("contextd.v1.{}Service/{}", call.operation.service, call.operation.method);
         access::check(access::grpc(&method), &call.caller, session_id)
     }
 
-    /// Returns an open session: one that is known, one of the session core, or a new one.
+    /// Returns an open session: a known one, one of the session core, or a new one.
     pub(super) async fn session(
         &self,
         call: &OperationCall,
@@ -62,7 +63,7 @@ impl ContextdHandler {
         }
     }
 
-    /// Returns the project of a session that is made on first use.
+    /// Returns the project of a session that is created on first use.
     fn first_root(&self, working_dir: &str) -> Result<PathBuf, Error> {
         if Path::new(working_dir).is_absolute() {
             return project_root("working_dir", Path::new(working_dir));
@@ -82,6 +83,7 @@ impl ContextdHandler {
         self.workbench.sessions().open_as(id, project, with, adopted, clock::now()).await
     }
 
+    /// Opens a session for a project and returns its id and the context to inject.
     pub(super) async fn start_session(
         &self,
         call: &mut OperationCall,
@@ -98,7 +100,7 @@ impl ContextdHandler {
         Ok(pb::SessionStartResponse { session_id, injected_context, tokens_used })
     }
 
-    /// Says what is worth knowing before the work begins, within its token limits.
+    /// Returns the context that is injected at the start of a session, within its token limits.
     async fn context(&self, session: &Session) -> Result<String, Error> {
         let mut text = format!(
             "Project: {}\nSandbox: {} (no network). Run commands with SafeExec.Bash, read and write with SafeExec.Read \
@@ -150,6 +152,7 @@ impl ContextdHandler {
         Ok(text)
     }
 
+    /// Ends a session that was started here. An agent's session is ended with `obey session stop` instead.
     pub(super) async fn end_session(
         &self,
         call: &mut OperationCall,
@@ -181,7 +184,8 @@ impl ContextdHandler {
         Ok(pb::SessionEndResponse { memories_extracted, tokens_used: tokens([outcome]) })
     }
 
-    /// Returns what was done with the workbench in a session, oldest first. The audit also has what others did to it.
+    /// Returns the workbench calls of a session, oldest first. The audit also contains other operations on
+    /// the session.
     pub(super) async fn calls_of(&self, id: &SessionId) -> Result<Vec<workbench::audit::Row>, Error> {
         let mut rows: Vec<workbench::audit::Row> = Vec::new();
         let mut after = 0;
@@ -197,12 +201,12 @@ impl ContextdHandler {
     }
 }
 
-/// Checks a project's root and names the field it came in.
+/// Checks a project's root; the error names the field it came in.
 fn project_root(field: &str, path: &Path) -> Result<PathBuf, Error> {
     resolve_root(path).map_err(|error| Error::invalid(field, error.message.trim_start_matches("path: ")))
 }
 
-/// Cuts a text between characters.
+/// Shortens a text at a character boundary.
 pub(super) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Who may do what, whatever protocol it came by. Nothing runs here, so that no sandbox is needed.
+//! Access rules, whatever protocol a call came by. No command runs here, so no sandbox is needed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use surface::access;
 use surface::asking::Asking;
 use surface::peer::Caller;
 
-/// A workbench that is open already.
+/// A workbench that is already open.
 struct Open(Arc<Workbench>);
 
 impl OpenWorkbench for Open {
@@ -85,7 +85,7 @@ async fn agents_use_their_own_session_only() {
     let handler = Desk::new().await;
     let agent = Caller::Agent(SessionId::new("sess_own"));
     let list = |session: &str| json!({ "session_id": session });
-    // Its own session passes; here there is none behind it.
+    // Access to its own session is allowed; here that session does not exist.
     let error = handler.call(&agent, "Policy.List", list("sess_own")).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::SessionNotFound, "{error}");
     handler.call(&Caller::User, "Policy.List", list("sess_other")).await.unwrap();
@@ -154,7 +154,7 @@ fn every_operation_has_one_row_for_each_way_in() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
-    /// Whatever a request holds, it is answered: with an answer, or with an error that names what is wrong.
+    /// Every request gets a result, or an error that names the problem.
     #[test]
     fn any_request_is_answered(
         which in 0..OPERATIONS.len(),

@@ -1,4 +1,4 @@
-//! SafeExec and Ref: the workbench's tools in contextd's messages.
+//! SafeExec and Ref operations: the workbench's tools in contextd's messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use super::ContextdHandler;
 use super::call::OperationCall;
 
 impl ContextdHandler {
+    /// Runs a command in the sandbox.
     pub(super) async fn exec(
         &self,
         call: &mut OperationCall,
@@ -40,6 +41,7 @@ impl ContextdHandler {
         })
     }
 
+    /// Reads a file of the project.
     pub(super) async fn read_file(
         &self,
         call: &mut OperationCall,
@@ -63,6 +65,7 @@ impl ContextdHandler {
         })
     }
 
+    /// Writes a file of the project, or appends to it.
     pub(super) async fn write_file(
         &self,
         call: &mut OperationCall,
@@ -79,12 +82,13 @@ impl ContextdHandler {
         })
     }
 
+    /// Returns the content of a ref.
     pub(super) async fn ref_content(
         &self,
         call: &mut OperationCall,
         request: pb::RefGetContentRequest,
     ) -> Result<pb::RefGetContentResponse, Error> {
-        // Agents were refused above if they named no session or another's.
+        // Agents that named no session or a foreign one were rejected before.
         let session = call.session().ok().map(|session| session.id.clone());
         let answer = self.workbench.content(session.as_ref(), &request.ref_id, 0).await?;
         call.summary = format!("Fetched: {} ({} bytes)", request.ref_id, answer.total_bytes);
@@ -96,7 +100,7 @@ impl ContextdHandler {
     }
 }
 
-/// The interface's numbers have 32 bits.
+/// Numbers on the wire have 32 bits.
 fn number(value: u64) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }

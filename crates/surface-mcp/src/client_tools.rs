@@ -1,4 +1,5 @@
-//! Tools that clients run: offered by whoever registered them with the session, run by them, bounded by the rules.
+//! Tools that clients execute: registered with the session by a client, executed by it, limited by the
+//! session's rules.
 
 use domain::request::{RequestOutcome, bridged};
 use domain::{Command, Error, tools};

@@ -1,6 +1,7 @@
-//! MCP over HTTP on every listener, at `/mcp`: each request stands for itself and nothing is kept between two, so that a
-//! daemon can be exchanged below its clients. Who is behind a connection decides what is reached: an agent its own
-//! session, with every question that belongs to it; a user the project that `?project=` names.
+//! MCP over HTTP at `/mcp`, on every listener. Requests are independent and no state is kept between them, so
+//! that the daemon can be replaced while clients stay connected. The caller decides what is reachable: an
+//! agent reaches its own session, with all its permission requests; a user reaches the project that
+//! `?project=` names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use surface::{access, query, status};
 
 /// Returns the route.
 pub(super) fn router(bridge: BridgeServer) -> Router {
-    // Hosts and origins are checked by every listener already, by the addresses it really has.
+    // Every listener already checks hosts and origins against its real addresses.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -61,7 +62,7 @@ async fn read_once(request: Request<Body>, next: Next) -> Response {
     }
 }
 
-/// Whom a request is for.
+/// On whose behalf a request is served.
 enum McpCaller {
     Agents(SessionId),
     Users(Option<PathBuf>),
@@ -73,6 +74,7 @@ struct McpHttpServer {
 }
 
 impl McpHttpServer {
+    /// Lists the tools: an agent's session has its own, a user gets those that work in a project folder.
     async fn tools(&self, whose: &McpCaller) -> Result<Vec<pb::BridgeTool>, Error> {
         Ok(match whose {
             McpCaller::Agents(session) => {
@@ -83,8 +85,8 @@ impl McpHttpServer {
         })
     }
 
-    /// Says what is worth knowing. A project that cannot be used is named with the first call; a client may only want to
-    /// look.
+    /// Returns the instructions for a client. An unusable project is reported by the first call; the client
+    /// may only want to list the tools.
     async fn instructions(&self, whose: &McpCaller) -> Option<String> {
         match whose {
             McpCaller::Agents(_) => None,
@@ -92,6 +94,7 @@ impl McpHttpServer {
         }
     }
 
+    /// Runs a tool for an agent's session or in a user's project folder.
     async fn call(&self, whose: McpCaller, request: CallToolRequestParams) -> Result<BridgeOutput, Error> {
         let arguments_json = request.arguments.map(|map| Value::Object(map).to_string()).unwrap_or_default();
         match whose {
@@ -102,7 +105,7 @@ impl McpHttpServer {
                 let call = pb::CallToolRequest {
                     tool: request.name.into_owned(),
                     arguments_json,
-                    // Every request is a call of its own; nothing is asked twice.
+                    // Every request is a separate call, so nothing is deduplicated.
                     id: format!("http.{}", host::new_session_id()),
                     ..pb::CallToolRequest::default()
                 };
@@ -166,6 +169,7 @@ fn parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     parts.ok_or_else(|| ErrorData::internal_error("the request came by no connection", None))
 }
 
+/// Returns who calls; a user may name the project folder in the query.
 fn whose(context: &RequestContext<RoleServer>) -> Result<McpCaller, ErrorData> {
     let parts = parts(context)?;
     if let Caller::Agent(session) = peer::caller(&parts.extensions) {

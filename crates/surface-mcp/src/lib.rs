@@ -1,6 +1,7 @@
-//! The daemon's half of the bridge: what an agent's MCP server (`obey mcp`) asks of it. Tools come from toolboxes; each
-//! says what it offers to a session and runs what is called. An agent reaches its own session and no other. Clients of
-//! the user's own reach a project, over the same service or over MCP's own HTTP (`http`).
+//! The daemon's side of the bridge: serves the requests of an agent's MCP server (`obey mcp`). Tools come
+//! from toolboxes, which list their tools for a session and execute calls. An agent reaches only its own
+//! session. The user's own clients reach a project, over the same service or over MCP's HTTP transport
+//! (`http`).
 
 mod client_tools;
 mod http;
@@ -32,13 +33,13 @@ pub use team::TeamTools;
 pub struct BridgeTool {
     pub name: String,
     pub description: String,
-    /// JSON Schema of an object.
+    /// The JSON Schema of an object.
     pub input_schema: Value,
-    /// It changes nothing.
+    /// The tool changes nothing.
     pub read_only: bool,
 }
 
-/// What came of it.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeOutput {
     pub ok: bool,
@@ -54,28 +55,28 @@ impl BridgeOutput {
 /// A set of tools that the daemon offers to agents. An error becomes a failed call.
 #[tonic::async_trait]
 pub trait BridgeToolbox: Send + Sync {
-    /// Returns what it offers to a session now.
+    /// Returns its current tools for a session.
     fn tools(&self, session: &Snapshot) -> Vec<BridgeTool>;
 
-    /// Runs one of its tools. Dropped when the agent no longer waits.
+    /// Executes one of its tools. Dropped when the agent stops waiting.
     async fn call(&self, call: Call) -> Result<BridgeOutput, Error>;
 }
 
-/// The tools for clients of the user's own, which work in a project and are no agent of ours.
+/// The tools for the user's own clients, which work in a project and are not our agents.
 #[tonic::async_trait]
 pub trait ProjectTools: Send + Sync {
-    /// Returns what is offered in every project.
+    /// Returns the tools, the same in every project.
     fn tools(&self) -> Vec<BridgeTool>;
 
-    /// Begins to work in a project, none: the usual one. Returns what is worth knowing before.
+    /// Starts to work in a project; `None`: the default one. Returns the instructions for the client.
     async fn begin(&self, project: Option<&Path>) -> Result<String, Error>;
 
-    /// Runs one of the tools. Dropped when the client no longer waits.
+    /// Executes one of the tools. Dropped when the client stops waiting.
     async fn call(&self, project: Option<&Path>, tool: &str, arguments: Value)
     -> Result<BridgeOutput, Error>;
 }
 
-/// For processes that serve the agents of their sessions and nobody else.
+/// For processes that serve only the agents of their sessions.
 pub struct NoProjects;
 
 #[tonic::async_trait]
@@ -102,12 +103,12 @@ impl ProjectTools for NoProjects {
 #[derive(Clone)]
 struct BridgeServer {
     supervisor: Supervisor,
-    /// Of two tools with one name the first counts.
+    /// Of two tools with one name the first one wins.
     toolboxes: Arc<Vec<Box<dyn BridgeToolbox>>>,
     projects: Arc<dyn ProjectTools>,
 }
 
-/// Returns the toolboxes every daemon has; others are put behind them.
+/// Returns the toolboxes every daemon has; additional ones come after them.
 pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn BridgeToolbox>> {
     vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(TeamTools::new(supervisor.clone()))]
 }
@@ -147,20 +148,20 @@ impl BridgeService for BridgeServer {
             let list = self.project_list(Path::new(&asked.project)).await;
             tokio::spawn(async move {
                 if sender.send(Ok(list)).await.is_ok() {
-                    // What is offered in a project does not change while this daemon runs.
+                    // The tools of a project do not change while this daemon runs.
                     sender.closed().await;
                 }
             });
             return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
         }
         let session = named_session(&asked.session_id)?;
-        // The number is read before the tools, so that a change between the two is still seen.
+        // The sequence number is read before the tools, so that a change between the two is still seen.
         let after =
             self.supervisor.events_after(&session, 0).await.map_err(|error| status::grpc(&error))?.newest();
         let bridge = self.clone();
         tokio::spawn(async move {
             if let Err(error) = bridge.follow_tools(&session, after, &sender).await {
-                // Whoever left does not miss the reason.
+                // A client that has left does not need the reason.
                 let _ = sender.send(Err(status::grpc(&error))).await;
             }
         });
@@ -199,6 +200,7 @@ impl BridgeService for BridgeServer {
 }
 
 impl BridgeServer {
+    /// Sends the tools of a session, and again after every change.
     async fn follow_tools(
         &self,
         session: &SessionId,
@@ -237,6 +239,7 @@ impl BridgeServer {
         }
     }
 
+    /// Lists the tools of all toolboxes; of equal names the first one counts.
     fn list(&self, snapshot: &Snapshot) -> pb::ToolList {
         let mut tools: Vec<pb::BridgeTool> = Vec::new();
         for tool in self.toolboxes.iter().flat_map(|toolbox| toolbox.tools(snapshot)) {
@@ -247,7 +250,8 @@ impl BridgeServer {
         pb::ToolList { revision: snapshot.state.tools_revision, tools, instructions: String::new() }
     }
 
-    /// Returns what a client of the user's own is told. A project that cannot be used is named with the first call.
+    /// Returns the tools and instructions for a user's client. An unusable project is reported by the first
+    /// call.
     async fn project_list(&self, project: &Path) -> pb::ToolList {
         let instructions = self.projects.begin(Some(project)).await.unwrap_or_default();
         pb::ToolList { revision: 0, tools: self.projects_tools(), instructions }
@@ -257,11 +261,12 @@ impl BridgeServer {
         self.projects.tools().into_iter().map(written).collect()
     }
 
-    /// Runs a tool for a client of the user's own.
+    /// Executes a tool for a user's client.
     async fn run_in(&self, project: Option<&Path>, tool: &str, text: &str) -> Result<BridgeOutput, Error> {
         error_as_output(self.projects.call(project, tool, arguments(text)?).await)
     }
 
+    /// Executes a tool for an agent.
     async fn run(&self, session: SessionId, request: pb::CallToolRequest) -> Result<BridgeOutput, Error> {
         if request.id.is_empty() {
             return Err(Error::invalid("id", "is required"));
@@ -290,7 +295,8 @@ impl BridgeServer {
     }
 }
 
-/// The caller learns what is wrong with its call; the bridge itself is fine.
+/// Turns an error of the call into a failed output, so that the agent sees it. Storage errors stay errors of
+/// the bridge.
 fn error_as_output(done: Result<BridgeOutput, Error>) -> Result<BridgeOutput, Error> {
     match done {
         Err(error) if error.code != ErrorCode::StorageFailed => Ok(BridgeOutput::failed(error.to_string())),
@@ -307,6 +313,7 @@ fn written(tool: BridgeTool) -> pb::BridgeTool {
     }
 }
 
+/// Parses the arguments of a call; an empty text is an empty object.
 fn arguments(text: &str) -> Result<Value, Error> {
     if text.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));

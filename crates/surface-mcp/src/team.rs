@@ -1,4 +1,5 @@
-//! Workers: an agent begins sessions that work for it, and looks at how they do. What limits them is the supervisor's.
+//! Worker tools: an agent starts sessions that work for it, and checks on them. The supervisor enforces their
+//! limits.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl BridgeToolbox for TeamTools {
 }
 
 impl TeamTools {
-    /// Returns its tools, the same for every session.
+    /// Returns the tools, the same for every session.
     pub fn offers() -> Vec<BridgeTool> {
         vec![
             BridgeTool {
@@ -87,7 +88,7 @@ impl TeamTools {
         ]
     }
 
-    /// Runs a tool for an agent inside the daemon, which has asked for what must be asked for.
+    /// Executes a tool for an in-process agent, which has already asked for the necessary permissions.
     pub async fn call_inside(
         &self,
         session: &SessionId,
@@ -106,9 +107,10 @@ impl TeamTools {
         Ok(BridgeOutput { ok: true, text: json!({"worker_id": worker.as_str()}).to_string() })
     }
 
+    /// Starts a worker, if the user consents.
     async fn spawn(&self, call: Call) -> Result<BridgeOutput, Error> {
         let new = worker(&call.arguments, Some(call.call.clone()));
-        // Nobody is asked about what cannot be.
+        // Checked first: there is no point in asking about an impossible worker.
         let kind = self.supervisor.check_worker(&call.session, &new).await?;
         let first_line = new.prompt.lines().next().unwrap_or_default();
         let title = format!("{SPAWN} ({}): {first_line}", kind.provider.name());
@@ -118,12 +120,13 @@ impl TeamTools {
         self.begin(&call.session.spec.id, new).await
     }
 
+    /// Lists the workers; with `wait`, after they have ended or the timeout has passed.
     async fn watch(&self, session: &Snapshot, input: &Value) -> Result<BridgeOutput, Error> {
         let workers = self.supervisor.workers(&session.spec.id).await?;
         if input["wait"].as_bool().unwrap_or(false) {
             let seconds = input["timeout_secs"].as_u64().unwrap_or(limits::TEAM_WAIT_SECS);
             let wait = Duration::from_secs(seconds.min(limits::TEAM_WAIT_MAX_SECS));
-            // Whoever has not ended by then is listed as it is.
+            // Workers that have not ended by then are listed with their current status.
             let _ = tokio::time::timeout(wait, self.all_ended(&workers)).await;
         }
         let mut rows = Vec::new();
@@ -133,6 +136,7 @@ impl TeamTools {
         Ok(BridgeOutput { ok: true, text: json!({"workers": rows}).to_string() })
     }
 
+    /// Waits until all workers have ended.
     async fn all_ended(&self, workers: &[SessionId]) -> Result<(), Error> {
         for worker in workers {
             let ended = |snapshot: &Snapshot| snapshot.state.status.is_terminal();
@@ -143,6 +147,7 @@ impl TeamTools {
         Ok(())
     }
 
+    /// Describes a worker: its status and its last result or error.
     async fn row(&self, worker: &SessionId) -> Result<Value, Error> {
         let snapshot = self.supervisor.snapshot(worker).await?;
         let last = self.supervisor.last_turn(worker).await?;
@@ -163,12 +168,12 @@ impl TeamTools {
     }
 }
 
-/// What the access table says a tool needs; without a row, a permission.
+/// Returns what a tool needs according to the access table; without a row, a permission.
 fn needs(tool: &str) -> Needs {
     access::tool(tool).map_or(Needs::Permission, |row| row.needs)
 }
 
-/// Reads what a worker is to be.
+/// Parses the parameters of a worker.
 fn worker(input: &Value, call: Option<CallId>) -> NewWorker {
     let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
     NewWorker {

@@ -51,6 +51,7 @@ impl CampaignService for Obey {
 }
 
 impl Obey {
+    /// Registers a campaign.
     async fn add(&self, request: pb::AddCampaignRequest) -> Result<pb::Campaign, Error> {
         if request.path.is_empty() {
             return Err(Error::invalid("path", "is required"));
@@ -66,6 +67,7 @@ impl Obey {
         self.campaign(row).await
     }
 
+    /// Lists all campaigns.
     async fn campaigns(&self) -> Result<pb::ListCampaignsResponse, Error> {
         let mut campaigns = Vec::new();
         for row in self.supervisor.campaigns().list().await? {
@@ -74,6 +76,7 @@ impl Obey {
         Ok(pb::ListCampaignsResponse { campaigns })
     }
 
+    /// Removes a campaign, given by id or name.
     async fn remove(&self, request: pb::RemoveCampaignRequest) -> Result<pb::RemoveCampaignResponse, Error> {
         if request.campaign.is_empty() {
             return Err(Error::invalid("campaign", "is required: an id or a name"));

@@ -1,4 +1,4 @@
-//! `DaemonService`: the daemon's own upkeep.
+//! `DaemonService`: maintenance of the daemon itself.
 
 use domain::Error;
 use tonic::{Request, Response, Status};
@@ -19,6 +19,7 @@ impl DaemonService for Obey {
 }
 
 impl Obey {
+    /// Removes data that the retention settings no longer keep, and returns how much was removed.
     async fn clear_away(&self) -> Result<pb::CollectGarbageResponse, Error> {
         let removed = self.supervisor.collect_garbage(self.about.retention).await?;
         Ok(pb::CollectGarbageResponse {

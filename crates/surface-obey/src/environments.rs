@@ -38,6 +38,7 @@ impl EnvironmentService for Obey {
 }
 
 impl Obey {
+    /// Creates an environment; its directory is required.
     async fn make_environment(
         &self,
         request: pb::CreateEnvironmentRequest,

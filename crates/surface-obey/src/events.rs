@@ -1,4 +1,4 @@
-//! `EventService`: the journal as it is.
+//! `EventService`: the journal's events, unprojected.
 
 use domain::event::Level;
 use domain::{Command, Error, ErrorCode, EventKind};
@@ -65,7 +65,7 @@ impl Obey {
                 ),
             ));
         };
-        // On record before it is shown.
+        // Recorded before the secrets are returned.
         let message = format!("event {} was shown with its secrets (reveal)", request.seq);
         let notice = EventKind::Notice { level: Level::Warning, code: None, message };
         self.supervisor.command(&id, Command::Report(notice)).await?;
@@ -74,6 +74,7 @@ impl Obey {
         Ok(pb::RevealResponse { seq: request.seq, r#type: original.name().to_owned(), json })
     }
 
+    /// Streams the events after `after_seq`: up to the newest one, or, with `follow`, until the session ends.
     async fn read(&self, request: pb::ReadEventsRequest) -> Result<Messages<pb::Event>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let newest = self.supervisor.events_after(&id, 0).await?.newest();
@@ -88,7 +89,7 @@ impl Obey {
         let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= newest;
         let until = if request.follow && !ended { ReadUntil::Followed } else { ReadUntil::Event(newest) };
         let log = to_wire::EventLogProjector {
-            // A restarted session has ended before; only an end after this point counts.
+            // A restarted session has ended before; only an end after this event counts.
             live_after: newest,
             left: (request.limit > 0).then_some(request.limit),
             max_bytes: match request.max_message_bytes as usize {

@@ -1,4 +1,4 @@
-//! `Execute`: one allowed command in a campaign's folder, its output streamed.
+//! `Execute`: runs one allowed command in a campaign's folder and streams its output.
 
 use domain::Error;
 use runtime::execute::{Execution, Output};
@@ -11,6 +11,7 @@ use super::{Obey, from_wire};
 use surface::pump::Messages;
 
 impl Obey {
+    /// Validates the request and starts the command; its output is streamed.
     pub(super) async fn run_command(
         &self,
         request: pb::ExecuteRequest,
@@ -38,7 +39,7 @@ impl Obey {
             loop {
                 let output = tokio::select! {
                     output = running.next() => output,
-                    // Dropping the running command kills its whole tree.
+                    // Dropping the running command kills its whole process tree.
                     () = sender.closed() => return,
                 };
                 let Some(output) = output else { return };
@@ -52,6 +53,7 @@ impl Obey {
     }
 }
 
+/// Converts one part of the output.
 fn to_wire(output: Output) -> PbOutput {
     match output {
         Output::Stdout(bytes) => PbOutput::Stdout(bytes),

@@ -1,4 +1,4 @@
-//! From this surface's messages to our words. Pure; names the field that is wrong.
+//! Converts this surface's messages to our types. Pure; errors name the invalid field.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use storage::sessions::SessionFilter;
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as pb_own;
 
-/// Longest timeout of a session: ten years. Larger ones are mistakes, and overflow somewhere.
+/// The longest timeout of a session: ten years. Longer ones are mistakes and could overflow.
 const TIMEOUT_MAX_SECS: i64 = 10 * 365 * 24 * 3600;
 
+/// Parses a session id, which is required.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     if text.is_empty() {
         return Err(Error::invalid("session_id", "is required"));
@@ -22,6 +23,7 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     Ok(SessionId::new(text))
 }
 
+/// Parses a provider, which is required.
 pub(super) fn provider(number: i32) -> Result<ProviderKind, Error> {
     match pb::SessionProvider::try_from(number) {
         Ok(pb::SessionProvider::Unspecified) => {
@@ -40,6 +42,7 @@ pub(super) fn provider(number: i32) -> Result<ProviderKind, Error> {
     }
 }
 
+/// Converts a request to create a session. `by` is recorded as its creator.
 pub(super) fn new_session(
     request: pb::CreateSessionRequest,
     parent: Option<String>,
@@ -72,7 +75,7 @@ pub(super) fn tokens(field: &str, count: i64) -> Result<u64, Error> {
     u64::try_from(count).map_err(|_| Error::invalid(field, "must not be negative; 0 means unlimited"))
 }
 
-/// Reads a duration; zero means none.
+/// Parses a duration; zero means none.
 pub(super) fn timeout(field: &str, wait: prost_types::Duration) -> Result<Option<Duration>, Error> {
     if !(0..=TIMEOUT_MAX_SECS).contains(&wait.seconds) || !(0..1_000_000_000).contains(&wait.nanos) {
         return Err(Error::invalid(field, "must be between 0 and ten years"));
@@ -81,6 +84,7 @@ pub(super) fn timeout(field: &str, wait: prost_types::Duration) -> Result<Option
     Ok((!duration.is_zero()).then_some(duration))
 }
 
+/// Converts the filter of a list request; empty fields do not filter.
 pub(super) fn filter(request: pb::ListSessionsRequest) -> Result<SessionFilter, Error> {
     let statuses = request
         .statuses
@@ -114,6 +118,7 @@ fn status(number: i32) -> Result<Status, Error> {
     }
 }
 
+/// Parses a message, which must not be blank.
 pub(super) fn message(text: String) -> Result<String, Error> {
     if text.trim().is_empty() {
         return Err(Error::invalid("message", "is required"));
@@ -126,6 +131,7 @@ pub(super) fn request_id(text: &str) -> Result<RequestId, Error> {
         .ok_or_else(|| Error::invalid("request_id", format_args!("{text:?} is no request id such as req_1")))
 }
 
+/// Parses a decision, which is required.
 pub(super) fn decision(number: i32) -> Result<Decision, Error> {
     match pb_own::Decision::try_from(number) {
         Ok(pb_own::Decision::AllowOnce) => Ok(Decision::AllowOnce),
@@ -136,7 +142,7 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
     }
 }
 
-/// Reads what is to be remembered with an answer; nothing where the answer says nothing of it.
+/// Parses the grant to remember with an answer; `None` if the answer contains none.
 pub(super) fn choice(answer: &pb_own::AnswerPermissionRequest) -> Option<Choice> {
     let limited = answer.grant_expires_secs > 0 || answer.grant_uses > 0 || answer.grant_sub_agents;
     (limited || !answer.grant.is_empty()).then(|| Choice {
@@ -148,6 +154,7 @@ pub(super) fn choice(answer: &pb_own::AnswerPermissionRequest) -> Option<Choice>
     })
 }
 
+/// Parses a JSON field; an empty text is `None`.
 pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>, Error> {
     if text.is_empty() {
         return Ok(None);

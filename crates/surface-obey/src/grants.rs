@@ -1,4 +1,4 @@
-//! `GrantService`: remembered permissions. The access table keeps it to the user.
+//! `GrantService`: remembered permissions. The access table restricts it to the user.
 
 use std::path::PathBuf;
 
@@ -51,6 +51,7 @@ impl GrantService for Obey {
 }
 
 impl Obey {
+    /// Lists the grants of a session or project, with the problems found in their files.
     async fn grants(&self, request: pb::ListGrantsRequest) -> Result<pb::ListGrantsResponse, Error> {
         let session = match request.session_id.as_str() {
             "" => None,
@@ -92,7 +93,7 @@ fn signed(by: String) -> String {
     if by.is_empty() { "obey.v1".to_owned() } else { by }
 }
 
-/// Reads a grant that somebody wants to add.
+/// Parses a grant to be added.
 fn grant(wanted: pb::Grant) -> Result<Grant, Error> {
     let action = match wanted.action() {
         pb::GrantAction::Allow => GrantAction::Allow,
@@ -120,7 +121,7 @@ fn grant(wanted: pb::Grant) -> Result<Grant, Error> {
         Some(Where::Project(path)) => Scope::Project(path.into()),
         None => Scope::Always,
     };
-    // A file's rules hold for whoever works where they hold.
+    // Rules in a file apply to every agent and sub-agent in their scope.
     let everyone = wanted.sub_agents || scope != Scope::Session;
     let principal = if everyone { Principal::Everyone } else { Principal::Agent };
     let micros = |time: prost_types::Timestamp| {
@@ -139,6 +140,7 @@ fn grant(wanted: pb::Grant) -> Result<Grant, Error> {
     })
 }
 
+/// Converts a grant, with texts that describe what it covers and where it applies.
 fn listed(listed: Listed) -> pb::Grant {
     let Listed { id, grant, session, folder, reason, source, ignored } = listed;
     let what = grant.what(&folder);
@@ -181,6 +183,7 @@ fn listed(listed: Listed) -> pb::Grant {
     }
 }
 
+/// Converts a suggested grant, which has no id and no source yet.
 fn suggestion(suggestion: Suggestion) -> pb::GrantSuggestion {
     let Suggestion { grant, times, folder } = suggestion;
     let grant = Listed {

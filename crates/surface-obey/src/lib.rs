@@ -1,4 +1,5 @@
 //! The surface of `obey.local.v1` and of our own `obey.v1`: sessions, events, requests, campaigns, commands.
+//! Must not know other surfaces.
 
 mod campaigns;
 mod daemon;
@@ -41,22 +42,22 @@ use wire::obey::v1::turn_service_server::TurnServiceServer;
 
 use surface::peer::Devices;
 
-/// What the surface needs to know of the daemon.
+/// What the surface needs to know about the daemon.
 pub struct ObeyConfig {
     pub version: String,
     pub started_at: Timestamp,
-    /// Programs `Execute` may run where a campaign has no list of its own.
+    /// The programs `Execute` may run if the campaign has no list of its own.
     pub execute_allow: Vec<String>,
     pub execute_timeout: Duration,
     pub retention: Retention,
-    /// Told when a client asks the daemon to end; the value says whether sessions were stopped.
+    /// Receives a message when a client asks the daemon to shut down.
     pub shutdown: tokio::sync::mpsc::Sender<Shutdown>,
     pub socket: PathBuf,
     /// The devices on other machines that may call.
     pub devices: Arc<Devices>,
 }
 
-/// What a client asked of the whole daemon.
+/// A client's request to shut the daemon down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown;
 

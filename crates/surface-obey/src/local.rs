@@ -1,4 +1,4 @@
-//! `LocalDaemonService`: one line per method; what they do is in the sibling files.
+//! `LocalDaemonService`: one line per method; the sibling files implement them.
 
 use tonic::{Request, Response, Status, Streaming};
 use wire::obey::local::v1 as pb;
@@ -10,7 +10,7 @@ use surface::status;
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
-/// Wraps a result in the protocol's clothes.
+/// Converts a result to a gRPC response.
 pub(super) fn answer<T>(result: Result<T, domain::Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }

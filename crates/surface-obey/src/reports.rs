@@ -1,4 +1,4 @@
-//! The daemon's own state and what programs outside report: campaigns, festivals, activity.
+//! The daemon's state, its shutdown, and reports from external programs: campaigns, festivals, activity.
 
 use domain::{Command, Error, EventKind, Timestamp};
 use host::clock;
@@ -13,6 +13,7 @@ use crate::limits;
 use surface::status;
 
 impl Obey {
+    /// Returns the daemon's version, host, process id and start time.
     pub(super) async fn pong(&self) -> Result<pb::PingResponse, Error> {
         let campaigns = self.supervisor.campaigns().list().await?;
         Ok(pb::PingResponse {
@@ -25,6 +26,7 @@ impl Obey {
         })
     }
 
+    /// Returns the state of all campaigns, or of one, with their festivals and sessions.
     pub(super) async fn state(&self, request: pb::StateRequest) -> Result<pb::StateResponse, Error> {
         let campaigns = match request.campaign_id.as_str() {
             "" => self.supervisor.campaigns().list().await?,
@@ -57,13 +59,13 @@ impl Obey {
         })
     }
 
-    /// Sessions are stopped before the answer; the daemon itself ends after it.
+    /// Shuts the daemon down. Sessions are stopped before the response; the daemon itself ends after it.
     pub(super) async fn shut_down(
         &self,
         request: pb::ShutdownRequest,
     ) -> Result<pb::ShutdownResponse, Error> {
         let stopped = if request.stop_sessions { self.supervisor.stop_all().await } else { 0 };
-        // A full channel means that somebody else has asked already.
+        // A full channel means that a shutdown is already requested.
         let _ = self.about.shutdown.try_send(Shutdown);
         Ok(pb::ShutdownResponse {
             accepted: true,
@@ -71,6 +73,7 @@ impl Obey {
         })
     }
 
+    /// Records a campaign event of an external program. A `Created` event registers the campaign.
     pub(super) async fn report_campaign(
         &self,
         request: pb::CampaignEventRequest,
@@ -102,6 +105,7 @@ impl Obey {
         Ok(event_response(campaign_id, stored))
     }
 
+    /// Registers the campaign of a `Created` event and returns its id.
     async fn register(&self, request: &pb::CampaignEventRequest) -> Result<String, Error> {
         if request.path.is_empty() {
             return Err(Error::invalid("path", "is required for a created campaign"));
@@ -116,7 +120,7 @@ impl Obey {
         Ok(self.supervisor.campaigns().add(new).await?.id)
     }
 
-    /// Takes over what a report says of the campaign itself.
+    /// Applies a report's changes to the campaign itself.
     async fn follow_campaign(
         &self,
         kind: pb::CampaignEventType,
@@ -128,7 +132,7 @@ impl Obey {
             pb::CampaignEventType::Updated => {
                 let known = self.supervisor.campaigns().find(id).await?;
                 if request.path.is_empty() || request.path == known.path {
-                    // A report is no registration: the root must still be the folder it was.
+                    // A report cannot register a root: the folder must still be the registered one.
                     self.supervisor.campaigns().root(&known).await?;
                 }
                 let or = |new: &str, old: String| if new.is_empty() { old } else { new.to_owned() };
@@ -145,6 +149,7 @@ impl Obey {
         }
     }
 
+    /// Returns the id of a registered campaign, given by id or name.
     async fn known_campaign(&self, id: &str) -> Result<String, Error> {
         if id.is_empty() {
             return Err(Error::invalid("campaign_id", "is required"));
@@ -152,6 +157,7 @@ impl Obey {
         Ok(self.supervisor.campaigns().find(id).await?.id)
     }
 
+    /// Records a festival event of an external program.
     pub(super) async fn report_festival(
         &self,
         request: pb::FestivalEventRequest,
@@ -184,6 +190,7 @@ impl Obey {
         Ok(event_response(campaign_id, stored))
     }
 
+    /// Stores the activity events of a stream until it ends, at most `ACTIVITY_EVENTS_MAX`.
     pub(super) async fn take_activity(
         &self,
         mut events: Streaming<pb::AgentActivityEvent>,
@@ -203,6 +210,7 @@ impl Obey {
         Ok(ack)
     }
 
+    /// Stores one activity event in the session's journal and returns its sequence number.
     async fn store_activity(&self, event: pb::AgentActivityEvent) -> Result<u64, Error> {
         let id = from_wire::session_id(&event.session_id)?;
         let kind = pb::ActivityType::try_from(event.r#type)
@@ -232,6 +240,7 @@ impl Obey {
     }
 }
 
+/// Converts the result of a stored report; `deduplicated` marks a repeated one.
 fn event_response(campaign_id: String, stored: storage::campaigns::ReportOutcome) -> pb::EventResponse {
     pb::EventResponse {
         accepted: true,

@@ -1,4 +1,4 @@
-//! `RequestService`: what waits for a person, and the answers.
+//! `RequestService`: requests that wait for a person, and their answers.
 
 use domain::{Command, Error, ErrorCode, RequestId, SessionId};
 use runtime::Snapshot;
@@ -38,6 +38,7 @@ impl RequestService for Obey {
 }
 
 impl Obey {
+    /// Lists the requests of one session, or of all.
     async fn requests(&self, request: pb::ListRequestsRequest) -> Result<pb::ListRequestsResponse, Error> {
         let requests = if request.session_id.is_empty() {
             let filter = SessionFilter { include_ended: request.include_settled, ..SessionFilter::default() };
@@ -87,7 +88,7 @@ impl Obey {
         self.settle(&id, request, command).await
     }
 
-    /// First answer wins; a later one learns who was first.
+    /// The first answer wins; a later one gets the settled request.
     async fn settle(
         &self,
         id: &SessionId,
@@ -110,6 +111,7 @@ fn signed(by: String) -> String {
     if by.is_empty() { "obey.v1".to_owned() } else { by }
 }
 
+/// Returns the requests of a session: the settled ones first, if wanted, then the pending ones.
 fn of_session(snapshot: &Snapshot, include_settled: bool) -> Vec<pb::Request> {
     let id = &snapshot.spec.id;
     let settled = snapshot.state.settled.iter().filter(|_| include_settled);

@@ -1,4 +1,4 @@
-//! Sessions over `LocalDaemonService`: create, look, send, stop, restart, watch.
+//! Session methods of `LocalDaemonService`: create, get, list, send, stop, restart, watch.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::limits;
 use surface::pump::{Messages, ReadUntil, pump};
 use surface::status;
 
-/// Metadata key by which a client names the session that a new one belongs to.
+/// The metadata key by which a client names the parent of a new session.
 const PARENT_KEY: &str = "obey-parent-session";
 
-/// Metadata key by which the daemon says how sessions are contained.
+/// The metadata key by which the daemon reports how sessions are contained.
 const CONTAINMENT_KEY: &str = "obey-containment";
 
 /// Metadata key by which the daemon says what a session may use and has used.
@@ -35,18 +35,18 @@ pub(super) fn parent_of<T>(request: &Request<T>) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Returns `child=parent` for a session that has a parent. The published message has no field for it.
+/// Returns `child=parent` for a session with a parent. The published message has no field for it.
 fn parent_pair(snapshot: &Snapshot) -> Option<String> {
     snapshot.spec.parent.as_ref().map(|parent| format!("{}={parent}", snapshot.spec.id))
 }
 
-/// Returns `session=how` for a session whose agent is contained. The published message has no field for it.
+/// Returns `session=containment` for a contained session. The published message has no field for it.
 fn containment_pair(snapshot: &Snapshot) -> Option<String> {
     let spec = &snapshot.spec;
     spec.containment.describe(spec.provider).map(|how| format!("{}={how}", spec.id))
 }
 
-/// What is said beside a list of sessions: pairs of an id and something about it.
+/// Metadata sent along with a list of sessions: pairs of a session id and a value.
 #[derive(Default)]
 pub(super) struct Beside {
     pub(super) parents: Vec<String>,
@@ -57,7 +57,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Puts the pairs beside the answer, one entry each.
+    /// Adds the pairs to the response's metadata, one entry each.
     pub(super) fn add_metadata(&self, metadata: &mut tonic::metadata::MetadataMap) {
         for (key, pairs) in [
             (PARENT_KEY, &self.parents),
@@ -73,6 +73,7 @@ impl Beside {
 }
 
 impl Obey {
+    /// Creates a session. `parent` is the session that requested it, if any.
     pub(super) async fn create(
         &self,
         request: pb::CreateSessionRequest,
@@ -113,6 +114,7 @@ impl Obey {
         format!("{}={said}", snapshot.spec.id)
     }
 
+    /// Lists sessions, with the values that have no field in the message.
     pub(super) async fn list(
         &self,
         request: pb::ListSessionsRequest,
@@ -132,7 +134,7 @@ impl Obey {
         Ok((pb::ListSessionsResponse { sessions }, beside))
     }
 
-    /// A campaign that was removed still names its old sessions by id.
+    /// Resolves a campaign. Sessions of a removed campaign can still be listed by its id.
     async fn campaign_id(&self, id_or_name: &str) -> Result<String, Error> {
         match self.supervisor.campaigns().find(id_or_name).await {
             Ok(campaign) => Ok(campaign.id),
@@ -141,6 +143,7 @@ impl Obey {
         }
     }
 
+    /// Sends a prompt and streams the activity of its turn. Rejects it while another turn runs.
     pub(super) async fn send(
         &self,
         request: pb::SendMessageRequest,
@@ -158,6 +161,7 @@ impl Obey {
         Ok(pump(cursor, to_wire::TurnActivityProjector::default(), ReadUntil::Followed))
     }
 
+    /// Stops a session, at once or gracefully.
     pub(super) async fn stop(
         &self,
         request: pb::StopSessionRequest,
@@ -168,6 +172,7 @@ impl Obey {
         Ok(pb::StopSessionResponse { session: Some(to_wire::session_info(&stopped)) })
     }
 
+    /// Restarts a session under the same id, with changed provider settings if given.
     pub(super) async fn restart(
         &self,
         request: pb::RestartSessionRequest,
@@ -178,12 +183,13 @@ impl Obey {
         Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&restarted)) })
     }
 
+    /// Streams the status changes of a session from now on.
     pub(super) async fn watch(
         &self,
         request: pb::WatchSessionRequest,
     ) -> Result<Messages<pb::SessionStatusEvent>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        // The number is read before the status, so that an end between the two is still streamed.
+        // The sequence number is read before the status, so that an end between the two is still streamed.
         let after = self.supervisor.events_after(&id, 0).await?.newest();
         let snapshot = self.supervisor.snapshot(&id).await?;
         let cursor = self.supervisor.events_after(&id, after).await?;
@@ -192,6 +198,7 @@ impl Obey {
         Ok(pump(cursor, to_wire::StatusProjector, until))
     }
 
+    /// Streams the status changes of all sessions, or of those of one campaign.
     pub(super) async fn watch_all(
         &self,
         request: pb::WatchAllSessionsRequest,
@@ -206,6 +213,7 @@ impl Obey {
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
+    /// Forwards status changes until the client disconnects.
     async fn feed_statuses(
         self,
         mut statuses: broadcast::Receiver<Arc<Event>>,

@@ -1,4 +1,4 @@
-//! From our words to this surface's messages. Pure. Every event kind is decided here.
+//! Converts our types to this surface's messages. Pure. Handles every kind of event.
 
 use domain::request::{PendingRequest, RequestSubject, SettledRequest};
 use domain::turn::EndReason;
@@ -43,6 +43,7 @@ fn count(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
+/// Converts a session with all its details.
 pub(super) fn session_info(snapshot: &Snapshot) -> pb::SessionInfo {
     let (spec, state) = (&snapshot.spec, &snapshot.state);
     pb::SessionInfo {
@@ -68,6 +69,7 @@ pub(super) fn session_info(snapshot: &Snapshot) -> pb::SessionInfo {
     }
 }
 
+/// Converts a session for the overview of the daemon's state.
 pub(super) fn session_summary(snapshot: &Snapshot) -> pb::SessionSummary {
     pb::SessionSummary {
         id: snapshot.spec.id.to_string(),
@@ -78,7 +80,7 @@ pub(super) fn session_summary(snapshot: &Snapshot) -> pb::SessionSummary {
     }
 }
 
-/// Returns the status change an event is, if it is one.
+/// Returns the status change of an event, if it is one.
 pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
     let EventKind::StatusChanged { from, to, message, .. } = &event.kind else { return None };
     Some(pb::SessionStatusEvent {
@@ -90,7 +92,7 @@ pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
     })
 }
 
-/// Follows the status of one session to its end.
+/// Streams the status changes of one session until it ends.
 pub(super) struct StatusProjector;
 
 impl Projector for StatusProjector {
@@ -105,12 +107,12 @@ impl Projector for StatusProjector {
     }
 }
 
-/// Events as they are in the journal.
+/// Streams events as they are in the journal.
 pub(super) struct EventLogProjector {
-    /// The session's end after this event ends the log.
+    /// The end of the session after this event ends the stream.
     pub(super) live_after: u64,
     pub(super) left: Option<u64>,
-    /// Largest message the client takes.
+    /// The largest message the client accepts.
     pub(super) max_bytes: usize,
 }
 
@@ -134,6 +136,7 @@ impl Projector for EventLogProjector {
     }
 }
 
+/// Converts an event; its JSON is shortened so that the message fits into `max_bytes`.
 fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
     pb_own::Event {
         seq: event.seq,
@@ -144,14 +147,14 @@ fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
     }
 }
 
-/// One turn as `SendMessage` streams it: thinking, calls and results as they come, the answer at the end.
+/// One turn as `SendMessage` streams it: thinking, calls and results as they happen, the answer at the end.
 #[derive(Default)]
 pub(super) struct TurnActivityProjector {
-    /// What the agent has said since its last call.
+    /// The agent's text since its last call.
     text: String,
     tokens_input: u64,
     tokens_output: u64,
-    /// The session is being stopped: a turn that is cut by that has no answer.
+    /// The session is being stopped: a turn that is cut short by that has no answer.
     stopping: bool,
     failure: Option<Error>,
 }
@@ -167,7 +170,7 @@ impl Projector for TurnActivityProjector {
                 out.push(typed(base, pb::ActivityType::Thinking, text));
             }
             EventKind::ToolStarted { call, tool, title, input, .. } => {
-                // What was said before a call was on the way to it, not the answer.
+                // Text before a call is part of the work, not the answer.
                 let said = std::mem::take(&mut self.text);
                 if !said.is_empty() {
                     out.push(typed(base.clone(), pb::ActivityType::Thinking, &said));
@@ -203,6 +206,7 @@ impl Projector for TurnActivityProjector {
 }
 
 impl TurnActivityProjector {
+    /// Adds the messages for the end of a turn, and decides whether the stream ends with it.
     fn end(
         &mut self,
         base: pb::SessionActivityEvent,
@@ -214,7 +218,7 @@ impl TurnActivityProjector {
         match reason {
             EndReason::Completed | EndReason::LimitReached | EndReason::Refused => {}
             EndReason::Cancelled if self.stopping => return Flow::More,
-            // The session's own end follows and says why.
+            // The end of the session follows and contains the reason.
             EndReason::Interrupted => {
                 if !error.is_empty() {
                     out.push(typed(base, pb::ActivityType::Error, error));
@@ -239,7 +243,7 @@ impl TurnActivityProjector {
         Flow::Done
     }
 
-    /// A session that ends takes the stream with it.
+    /// The end of the session ends the stream.
     fn take_status(&mut self, kind: &EventKind) -> Flow {
         let EventKind::StatusChanged { to, message, code, .. } = kind else { return Flow::More };
         self.stopping |= *to == Status::Stopping;
@@ -256,6 +260,7 @@ impl TurnActivityProjector {
     }
 }
 
+/// Returns an activity event without a type, for the session and time.
 fn activity(session: &SessionId, at: Timestamp) -> pb::SessionActivityEvent {
     pb::SessionActivityEvent {
         session_id: session.to_string(),
@@ -264,6 +269,7 @@ fn activity(session: &SessionId, at: Timestamp) -> pb::SessionActivityEvent {
     }
 }
 
+/// Sets the type of an activity event and its text, shortened to the limit.
 fn typed(
     mut base: pb::SessionActivityEvent,
     kind: pb::ActivityType,
@@ -274,7 +280,7 @@ fn typed(
     base
 }
 
-/// Returns the STATUS or ERROR message an event is worth, if any.
+/// Returns the STATUS or ERROR message of an event, if it has one.
 fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::SessionActivityEvent> {
     let said = |text: &str| Some(typed(base.clone(), pb::ActivityType::Status, text));
     match kind {
@@ -325,6 +331,7 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
     }
 }
 
+/// Returns the title of a request for people.
 fn title(ask: &RequestSubject) -> String {
     match ask {
         RequestSubject::Permission(permission) if permission.title.is_empty() => permission.tool.clone(),
@@ -336,6 +343,7 @@ fn title(ask: &RequestSubject) -> String {
     }
 }
 
+/// Converts a pending request.
 pub(super) fn request(session: &SessionId, pending: &PendingRequest) -> pb_own::Request {
     let mut wire = pb_own::Request {
         id: pending.id.to_string(),
@@ -388,6 +396,7 @@ fn question(question: &domain::request::Question) -> pb_own::Question {
     }
 }
 
+/// Converts a settled request, with its outcome.
 pub(super) fn settled_request(session: &SessionId, settled: &SettledRequest) -> pb_own::Request {
     let mut wire = request(session, &settled.request);
     wire.settled_by.clone_from(&settled.by);

@@ -1,5 +1,5 @@
-//! What clients of `obey.local.v1` hear of a journal, for people to compare: each turn as `SendMessage` streams it, and
-//! the changes of status as `WatchSession` does.
+//! Prints the messages that clients of `obey.local.v1` receive for a journal, for comparison in tests: each
+//! turn as `SendMessage` streams it, and the status changes as `WatchSession` does.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use runtime::Snapshot;
 use super::to_wire::{StatusProjector, TurnActivityProjector};
 use surface::pump::{Flow, Projector};
 
-/// Shows every message a client would hear, a line each.
+/// Returns every message a client receives, one per line.
 pub(crate) fn show(_snapshot: &Snapshot, events: &[Event]) -> String {
     let mut shown = String::new();
     let mut turn: Option<TurnActivityProjector> = None;

@@ -1,4 +1,4 @@
-//! `TurnService`: prompts that may be added to a running turn, cancelling, modes.
+//! `TurnService`: prompts (also during a running turn), cancellation, modes.
 
 use domain::{Command, Error, EventKind, Mode, WhenBusy};
 use tonic::{Request, Response, Status};
@@ -8,7 +8,7 @@ use wire::obey::v1::turn_service_server::TurnService;
 use super::local::answer;
 use super::{Obey, from_wire};
 
-/// How prompts of this surface are signed in the journal.
+/// The `by` field of this surface's prompts in the journal.
 const BY: &str = "obey.v1";
 
 #[tonic::async_trait]
@@ -36,6 +36,7 @@ impl TurnService for Obey {
 }
 
 impl Obey {
+    /// Sends a prompt. With `steer` it is added to a running turn; without, a running turn rejects it.
     async fn prompt_turn(&self, request: pb::PromptRequest) -> Result<pb::PromptResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         if request.text.trim().is_empty() {
@@ -63,6 +64,7 @@ impl Obey {
         Ok(pb::CancelTurnResponse { cancelled: !applied.events.is_empty() })
     }
 
+    /// Changes the mode of a session.
     async fn change_mode(&self, request: pb::SetModeRequest) -> Result<pb::SetModeResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let mode = Mode::parse(&request.mode).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! `AgentService`: one line per method; what they do is in the sibling files.
+//! `AgentService`: one line per method; the sibling files implement them.
 
 use tonic::{Request, Response, Streaming};
 use wire::roz::v1 as pb;

@@ -1,4 +1,4 @@
-//! From this surface's messages to our words. Pure; names the field that is wrong.
+//! Converts this surface's messages to our types. Pure; errors name the invalid field.
 
 use base64::Engine as _;
 use domain::event::{Attachment, ClientTool};
@@ -13,32 +13,32 @@ use wire::roz::v1::content_part::Part;
 use crate::limits;
 use surface::structs;
 
-/// Names that say that a tool only looks; only where its schema does not say what it is.
+/// Name prefixes of tools that only read. Used only if the schema has no category.
 const LOOKING: [&str; 7] = ["read", "get", "list", "search", "glob", "grep", "find"];
 
-/// The published tiers and the models they stand for.
+/// The published tiers and their models.
 const TIERS: [(&str, &str); 3] =
     [("fast", "claude-haiku-4-5-20251001"), ("standard", "claude-sonnet-4-6"), ("max", "claude-opus-4-6")];
 
-/// What a model's name says.
+/// A parsed model name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelName {
-    /// The agent it is for, where the name says so.
+    /// The provider, if the name contains it.
     pub(super) provider: Option<ProviderKind>,
-    /// Empty: that agent's default.
+    /// Empty: the provider's default model.
     pub(super) name: String,
-    /// The name was a tier, which only Claude has models for.
+    /// The name was a tier; only Claude has models for tiers.
     tier: bool,
 }
 
 impl ModelName {
-    /// Returns the model to ask an agent for.
+    /// Returns the model name for a provider.
     pub(super) fn of(&self, provider: ProviderKind) -> String {
         if self.tier && provider != ProviderKind::ClaudeCode { String::new() } else { self.name.clone() }
     }
 }
 
-/// Reads a model: a tier, `provider/model`, or a name as it stands.
+/// Parses a model: a tier, `provider/model`, or a plain name.
 pub(super) fn model(text: &str) -> ModelName {
     if let Some((_, name)) = TIERS.iter().find(|(tier, _)| *tier == text) {
         return ModelName { provider: None, name: (*name).to_owned(), tier: true };
@@ -53,6 +53,7 @@ pub(super) fn model(text: &str) -> ModelName {
     ModelName { provider, name: text.to_owned(), tier: false }
 }
 
+/// Checks that a field is a UUID.
 pub(super) fn uuid(field: &str, text: &str) -> Result<(), Error> {
     if is_uuid(text) {
         return Ok(());
@@ -61,7 +62,7 @@ pub(super) fn uuid(field: &str, text: &str) -> Result<(), Error> {
     Err(Error::invalid(field, format_args!("{shown:?} is no UUID")))
 }
 
-/// Reads tools; the first that cannot be used is the error.
+/// Parses tools; the first invalid one is the error.
 pub(super) fn tools(tools: &[pb::ToolSchema]) -> Result<Vec<ClientTool>, Error> {
     let bytes: usize = tools.iter().map(prost::Message::encoded_len).sum();
     if bytes > limits::TOOLS_MAX_BYTES {
@@ -74,12 +75,14 @@ fn too_large(field: &str, bytes: usize, most: usize) -> Error {
     Error::new(ErrorCode::LimitReached, format!("{field}: {bytes} bytes; the limit is {most}"))
 }
 
-/// Checks the text of a message.
+/// Checks the size of a message's text.
 pub(super) fn content(text: &str) -> Result<(), Error> {
     let most = domain::limits::PROMPT_MAX_BYTES;
     if text.len() > most { Err(too_large("content", text.len(), most)) } else { Ok(()) }
 }
 
+/// Converts a client's tool. Pure tools, and those whose name says that they only look, do not ask for
+/// permission.
 fn tool(field: &str, schema: &pb::ToolSchema) -> Result<ClientTool, Error> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let most = limits::TOOL_NAME_MAX_CHARS;
@@ -108,7 +111,7 @@ fn tool(field: &str, schema: &pb::ToolSchema) -> Result<ClientTool, Error> {
     })
 }
 
-/// Agents take schemas of objects only, and say so less clearly.
+/// Agents accept only object schemas, and their own error messages are less clear.
 fn parameters(mut schema: Value) -> Value {
     if let Value::Object(map) = &mut schema
         && map.get("type").is_none_or(|kind| kind != "object")
@@ -118,7 +121,7 @@ fn parameters(mut schema: Value) -> Value {
     schema
 }
 
-/// Reads a message's id; none: the client gave none.
+/// Validates a message id; `None` if the client sent none.
 pub(super) fn message_id(id: Option<String>) -> Result<Option<String>, Error> {
     let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(None) };
     if id.chars().count() > limits::MESSAGE_ID_MAX_CHARS || id.chars().any(char::is_control) {
@@ -131,12 +134,12 @@ pub(super) fn message_id(id: Option<String>) -> Result<Option<String>, Error> {
     Ok(Some(id))
 }
 
-/// Whether a mode's name means the loop of observing, orienting, deciding and acting; both spellings do.
+/// Whether a mode is the observe-orient-decide-act loop, in any of its spellings.
 pub(super) fn is_ooda(mode: Option<&str>) -> bool {
     matches!(mode, Some("ooda_re_act" | "ooda_react" | "ooda"))
 }
 
-/// Returns what comes along with a message, each part a file of its own.
+/// Converts the context of a message to attachments, one per block.
 pub(super) fn context(blocks: Vec<pb::ContentBlock>) -> Result<Vec<Attachment>, Error> {
     let mut files = Vec::new();
     for (at, block) in blocks.into_iter().enumerate() {
@@ -151,7 +154,7 @@ pub(super) fn context(blocks: Vec<pb::ContentBlock>) -> Result<Vec<Attachment>, 
     Ok(files)
 }
 
-/// Returns what was said before and what the project says, for the first message.
+/// Converts the project context and the previous conversation to attachments for the first message.
 pub(super) fn past(
     project_context: &[String],
     history: &[pb::ConversationMessage],
@@ -181,6 +184,7 @@ pub(super) fn past(
     Ok(files)
 }
 
+/// Returns one part of the previous conversation as text; images are collected separately.
 fn told_part(field: &str, part: &pb::ContentPart, images: &mut Vec<Attachment>) -> Result<String, Error> {
     Ok(match &part.part {
         Some(Part::Text(text)) => text.text.clone(),
@@ -203,7 +207,7 @@ fn told_part(field: &str, part: &pb::ContentPart, images: &mut Vec<Attachment>) 
     })
 }
 
-/// Returns a text as a file.
+/// Returns a text as an attachment.
 pub(super) fn text_file(name: &str, text: &str) -> Attachment {
     Attachment {
         name: name.to_owned(),
@@ -212,6 +216,7 @@ pub(super) fn text_file(name: &str, text: &str) -> Attachment {
     }
 }
 
+/// Returns an attachment; the media type must be valid.
 fn file(field: &str, name: &str, media_type: &str, data: &[u8]) -> Result<Attachment, Error> {
     let known = media_type.split_once('/').is_some_and(|(kind, more)| !kind.is_empty() && !more.is_empty());
     if !known {
@@ -224,7 +229,7 @@ fn file(field: &str, name: &str, media_type: &str, data: &[u8]) -> Result<Attach
     })
 }
 
-/// Checks what comes along with a message, all together.
+/// Checks the total size of a message's attachments.
 pub(super) fn check_size(files: &[Attachment]) -> Result<(), Error> {
     let bytes: usize = files.iter().map(|file| file.content.len() / 4 * 3).sum();
     let (most, count) = (surface::limits::ATTACHMENTS_MAX_BYTES, surface::limits::ATTACHMENTS_MAX);
@@ -244,7 +249,7 @@ pub(super) fn check_size(files: &[Attachment]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what a tool's result says to the agent.
+/// Returns whether a tool succeeded, and its result as text for the agent.
 pub(super) fn result(result: &pb::ToolResult) -> (bool, String) {
     if result.result.len() > limits::TOOL_RESULT_MAX_BYTES {
         let (bytes, most) = (result.result.len(), limits::TOOL_RESULT_MAX_BYTES);

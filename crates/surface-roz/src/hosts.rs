@@ -1,4 +1,4 @@
-//! `HostService`: registered machines, as records.
+//! `HostService`: registered machines. Only stores their records.
 
 use domain::Error;
 use storage::environments::HostRow;
@@ -59,7 +59,7 @@ fn host(row: HostRow) -> pb::Host {
         name: row.name,
         environment_id: row.environment_id,
         status: row.status,
-        // Written by ourselves.
+        // We wrote this JSON ourselves.
         capabilities: serde_json::from_str(&row.capabilities).unwrap_or_default(),
         created_at: at,
         last_heartbeat: at,

@@ -1,4 +1,5 @@
-//! The surface of `roz.v1`: sessions for programs that bring their own tools, tasks, hosts and teams.
+//! The surface of `roz.v1`: sessions for programs that bring their own tools, tasks, hosts and teams. Must
+//! not know other surfaces.
 
 mod agent;
 mod from_wire;
@@ -29,10 +30,10 @@ use wire::roz::v1::task_service_server::TaskServiceServer;
 
 use surface::status;
 
-/// What the surface needs to know of the daemon.
+/// What the surface needs to know about the daemon.
 #[derive(Clone, Debug, Default)]
 pub struct RozConfig {
-    /// The provider of sessions that name none; none: the first that is installed.
+    /// The provider of sessions that name none; `None`: the first one that is installed.
     pub default_provider: Option<ProviderKind>,
     pub started_at: Timestamp,
 }
@@ -56,12 +57,12 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: RozConfig) -> Route
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
-/// Wraps a result in the protocol's clothes.
+/// Converts a result to a gRPC response.
 fn answer<T>(result: Result<T, Error>) -> RpcResult<T> {
     result.map(Response::new).map_err(|error| status::grpc(&error))
 }
 
-/// The agents looked for where nobody names one, in this order.
+/// The providers tried when none is named, in this order.
 const PREFERRED: [ProviderKind; 2] = [ProviderKind::ClaudeCode, ProviderKind::Codex];
 
 impl Roz {
@@ -71,15 +72,15 @@ impl Roz {
         self.supervisor.environments().find(id).await
     }
 
-    /// Checks the id of a host, where one is given.
+    /// Checks the id of a host, if one is given.
     async fn check_host(&self, id: Option<&String>) -> Result<(), Error> {
         let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
         from_wire::uuid("host_id", id)?;
         self.supervisor.environments().host(id).await.map(drop)
     }
 
-    /// Returns who runs a session: whom its environment or its model names, else the configured one, else the first
-    /// that is installed.
+    /// Returns the provider of a session: the one its model or environment names, else the configured one,
+    /// else the first that is installed.
     fn provider(
         &self,
         environment: &EnvironmentRow,

@@ -1,5 +1,5 @@
-//! What a client is told about permissions when its session starts: exactly what will ask. Pure but for the rules it is
-//! given.
+//! The permission rules a client receives when its session starts: exactly which tools will ask. Pure apart
+//! from the `judge` function it is given.
 
 use domain::Mode;
 use domain::event::ClientTool;
@@ -9,7 +9,7 @@ use wire::roz::v1 as pb;
 const PHYSICAL: &str = "physical";
 const PURE: &str = "pure";
 
-/// Returns a rule for each tool, or, without any, what holds for all.
+/// Returns one rule per tool; without tools, the general rules.
 pub(super) fn rules(
     mode: Mode,
     tools: &[&ClientTool],
@@ -28,7 +28,7 @@ pub(super) fn rules(
         .collect()
 }
 
-/// The order is the one in which calls are judged.
+/// The order of the arms is the order in which calls are judged.
 fn policy(mode: Mode, asks: bool, verdict: &RuleVerdict) -> (&'static str, Option<String>) {
     match verdict {
         _ if asks && mode == Mode::Plan => ("block", Some("plan mode: observation only".to_owned())),

@@ -1,5 +1,6 @@
-//! `StreamSession`: one client's session, from its start to the client's leave. What the client says becomes commands;
-//! what the journal says becomes messages (`feed`). A client that goes takes its tools along, not the session.
+//! `StreamSession`: one client's session, from its start until the client leaves. The client's messages
+//! become commands; the journal becomes messages to the client (`feed`). When a client leaves, its tools are
+//! removed but the session stays.
 
 mod feed;
 mod messages;
@@ -57,7 +58,8 @@ impl Roz {
                         }
                     }
                     Ok(Some(request)) => early.push_back(request),
-                    // It says no more: its session starts all the same, and ends with what was said.
+                    // The client has closed its half. Its session starts nevertheless and handles the queued
+                    // messages.
                     Ok(None) => break opening.await,
                     Err(status) => {
                         line.fail(&unreadable(&status)).await;
@@ -72,6 +74,7 @@ impl Roz {
         }
     }
 
+    /// Runs both halves of the stream until the client leaves or the session ends.
     async fn run_stream(
         self,
         opened: StartedSession,
@@ -94,7 +97,7 @@ impl Roz {
                 Some(request) => Ok(Some(request)),
                 None => tokio::select! {
                     said = inbound.message() => said,
-                    // The journal's half ends when the client is gone or the session has ended.
+                    // The feed ends when the client is gone or the session has ended.
                     _ = &mut feed => return,
                 },
             };
@@ -102,7 +105,7 @@ impl Roz {
                 Ok(Some(request)) => run_stream.handle_message(request).await,
                 Ok(None) => break,
                 Err(status) => {
-                    // A client that was cut off reads as an error too; then nobody hears this.
+                    // A dropped connection is an error too; then this message reaches no one.
                     line.fail(&unreadable(&status)).await;
                     Err(RozClientGone)
                 }
@@ -113,20 +116,20 @@ impl Roz {
             }
         }
         run_stream.settle().await;
-        // Whoever says no more returns no tools either.
+        // A client that has closed its half cannot return tool results any more.
         leaving.take_tools().await;
         last_word.send_replace(true);
         tokio::select! {
             biased;
             () = line.hung_up() => feed.abort(),
-            // Fails only when the task broke down, and then there is nothing more to hear.
+            // `await` fails only if the task panicked; then there is nothing left to send.
             heard = &mut feed => if heard.unwrap_or(false) {
                 self.complete(&session).await;
             },
         }
     }
 
-    /// The client has said and heard all it wanted: the session is complete.
+    /// Ends the session: the client has closed its half and received everything.
     async fn complete(&self, session: &SessionId) {
         match self.supervisor.stop(session, StopMode::Graceful).await {
             Err(error) if error.code != ErrorCode::AlreadyStopped => {
@@ -137,7 +140,7 @@ impl Roz {
     }
 }
 
-/// Waits for a start. Before it a client can only ask whether somebody is there.
+/// Waits for a start. Before it only pings are answered.
 async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &RozSender) -> Option<pb::StartSession> {
     loop {
         let said = match inbound.message().await {
@@ -157,7 +160,7 @@ async fn first(inbound: &mut Streaming<pb::SessionRequest>, line: &RozSender) ->
     }
 }
 
-/// What could not be read at all, such as a message that is too large; the reader names the limit.
+/// A message that could not be decoded, for example because it is too large; the decoder names the limit.
 fn unreadable(status: &Status) -> Error {
     match status.code() {
         tonic::Code::OutOfRange => {
@@ -167,7 +170,7 @@ fn unreadable(status: &Status) -> Error {
     }
 }
 
-/// What a client hears.
+/// The sending side of a client's stream.
 #[derive(Clone)]
 struct RozSender {
     sender: mpsc::Sender<Result<pb::SessionResponse, Status>>,
@@ -185,7 +188,7 @@ impl RozSender {
         self.send(to_wire::response(body)).await
     }
 
-    /// Says why the stream ends; nothing follows.
+    /// Reports the error that ends the stream.
     async fn fail(&self, error: &Error) {
         if let Some(detail) = &error.detail {
             tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
@@ -203,7 +206,7 @@ impl RozSender {
     }
 }
 
-/// A client's part in its session; when the client goes, what it was to do fails.
+/// A client's part in its session. When it is dropped, the client's pending tool calls fail.
 struct ClientAttachment {
     supervisor: Supervisor,
     session: SessionId,
@@ -227,13 +230,15 @@ impl Drop for ClientAttachment {
     }
 }
 
-/// Takes a client's tools away and fails the calls that wait for them. A session that has ended needs none of it.
+/// Unregisters a client's tools and fails the calls that wait for them. Does nothing if the session has
+/// ended.
 async fn take_tools(supervisor: &Supervisor, session: &SessionId) {
     if let Err(error) = try_take_tools(supervisor, session).await {
         tracing::debug!(%session, %error, "cannot take a client's tools away");
     }
 }
 
+/// Also releases the input, which the client held.
 async fn try_take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<(), Error> {
     let snapshot = supervisor.snapshot(session).await?;
     if snapshot.state.status.is_terminal() {
@@ -246,7 +251,7 @@ async fn try_take_tools(supervisor: &Supervisor, session: &SessionId) -> Result<
         let command = Command::RegisterTools { source: (*source).clone(), tools: Vec::new() };
         supervisor.command(session, command).await?;
     }
-    // Nothing of theirs can be called any more; what was called before is found now.
+    // New calls are impossible now; the earlier ones are in this snapshot.
     let is_theirs = |name: &str| offers.iter().any(|(_, tools)| tools.iter().any(|tool| tool.name == name));
     let snapshot = supervisor.snapshot(session).await?;
     for pending in snapshot.state.requests.values() {

@@ -1,5 +1,5 @@
-//! `TaskService`: prompts that run as sessions of their own. A task's record says what was asked; how it goes is read
-//! from its session's journal.
+//! `TaskService`: prompts that run as separate sessions. A task's record holds what was requested; its
+//! progress is read from the session's journal.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use surface::peer::Signer;
 use surface::pump::Messages;
 use surface::{shorten, status, structs};
 
-/// How often a task that has no session yet is looked at.
+/// How often a task without a session is polled.
 const SESSION_POLL: Duration = Duration::from_millis(50);
 
 pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
@@ -72,6 +72,7 @@ impl TaskService for Roz {
 }
 
 impl Roz {
+    /// Stores a task and starts its session in the background.
     async fn begin_task(&self, request: pb::CreateTaskRequest) -> Result<pb::Task, Error> {
         if request.prompt.trim().is_empty() {
             return Err(Error::invalid("prompt", "is required"));
@@ -102,7 +103,7 @@ impl Roz {
         Ok(task_message(row, "pending"))
     }
 
-    /// Starts the session of a task and writes down which it is, or why there is none.
+    /// Starts the session of a task and stores its id, or the error.
     async fn run_task(
         &self,
         mut row: TaskRow,
@@ -143,7 +144,7 @@ impl Roz {
         }
     }
 
-    /// Returns the session of a task that has one.
+    /// Returns the session of a task, or an error if it has none.
     pub(super) fn session_of(&self, row: &TaskRow) -> Result<SessionId, Error> {
         if row.session_id.is_empty() {
             let why = if row.error.is_empty() { "has not started yet" } else { row.error.as_str() };
@@ -152,6 +153,7 @@ impl Roz {
         Ok(SessionId::new(row.session_id.as_str()))
     }
 
+    /// Returns a task with its current status.
     async fn task(&self, id: &str) -> Result<pb::Task, Error> {
         from_wire::uuid("id", id)?;
         let row = self.supervisor.environments().task(id).await?;
@@ -159,6 +161,7 @@ impl Roz {
         Ok(task_message(row, word))
     }
 
+    /// Lists tasks page by page.
     async fn tasks(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Error> {
         let mut data = Vec::new();
         let mut bytes = 0;
@@ -174,13 +177,13 @@ impl Roz {
         Ok(pb::ListTasksResponse { data })
     }
 
-    /// Returns the published word for how a task is, and what there is to say about it.
+    /// Returns the published status of a task, and its detail.
     async fn task_status(&self, row: &TaskRow) -> Result<(&'static str, String), Error> {
         if row.session_id.is_empty() {
             if !row.error.is_empty() {
                 return Ok(("failed", row.error.clone()));
             }
-            // Its session was to be started by a daemon that is gone.
+            // The daemon that should have started its session is gone.
             let lost = row.created_at < self.about.started_at;
             return Ok(if lost {
                 ("failed", "the daemon ended before it started".to_owned())
@@ -211,6 +214,7 @@ impl Roz {
         })
     }
 
+    /// Cancels a task's turn and stops its session. A session that has already stopped is not an error.
     async fn end_task(&self, id: &str) -> Result<(), Error> {
         from_wire::uuid("id", id)?;
         let row = self.supervisor.environments().task(id).await?;
@@ -250,6 +254,7 @@ impl Roz {
         self.task(&request.task_id).await
     }
 
+    /// Streams a task's status; a separate task follows it.
     async fn statuses(&self, id: String) -> Result<Messages<pb::TaskStatusUpdate>, Error> {
         from_wire::uuid("task_id", &id)?;
         self.supervisor.environments().task(&id).await?;
@@ -257,13 +262,14 @@ impl Roz {
         let roz = self.clone();
         tokio::spawn(async move {
             if let Err(error) = roz.follow_task(&id, &sender).await {
-                // Whoever left does not miss the reason.
+                // A client that has left does not need the reason.
                 let _ = sender.send(Err(status::grpc(&error))).await;
             }
         });
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
+    /// Sends each change of a task's status until it is final or the client disconnects.
     async fn follow_task(
         &self,
         id: &str,
@@ -302,7 +308,7 @@ impl Roz {
     }
 }
 
-/// Waits for something that may change how a task is.
+/// Waits for an event that may change the status of a task.
 async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), Error> {
     let Some(cursor) = cursor else {
         tokio::time::sleep(SESSION_POLL).await;
@@ -332,7 +338,7 @@ async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), 
     }
 }
 
-/// Says which call a task waits to have approved: there is no other message to learn it from.
+/// Returns which call of a task waits for approval: no other message contains it.
 fn waiting(snapshot: &Snapshot) -> String {
     let approval = snapshot.state.requests.values().find_map(|pending| match &pending.ask {
         RequestSubject::Permission(permission) => {
@@ -347,6 +353,7 @@ fn is_final(word: &str) -> bool {
     matches!(word, "succeeded" | "failed" | "cancelled")
 }
 
+/// Returns the status of a task whose turn has ended.
 fn end_word(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Completed => "succeeded",
@@ -359,6 +366,7 @@ fn end_word(reason: EndReason) -> &'static str {
     }
 }
 
+/// Converts a task's row, with its current status.
 fn task_message(row: TaskRow, word: &str) -> pb::Task {
     pb::Task {
         id: row.id,

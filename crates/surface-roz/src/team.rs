@@ -1,5 +1,5 @@
-//! `WatchTeam`: what the workers of a task do, read from their journals, so that whoever comes late misses nothing. The
-//! stream ends when the task and all its workers have.
+//! `WatchTeam`: the activity of a task's workers, read from their journals, so that a late watcher misses
+//! nothing. The stream ends when the task and all its workers have ended.
 
 use std::pin::Pin;
 
@@ -20,6 +20,7 @@ use surface::status;
 type Sender = mpsc::Sender<Result<pb::TeamEvent, Status>>;
 
 impl Roz {
+    /// Streams the activity of a team. The id is that of a task or of the lead's session.
     pub(super) async fn team(&self, id: &str) -> Result<Messages<pb::TeamEvent>, Error> {
         let (lead, host) = if id.starts_with(domain::id::SESSION_PREFIX) {
             (SessionId::new(id), String::new())
@@ -42,7 +43,7 @@ impl Roz {
 struct TeamMember {
     supervisor: Supervisor,
     session: SessionId,
-    /// The lead is watched for its workers only.
+    /// Of the lead only its workers are reported.
     is_lead: bool,
     task: String,
     host: String,
@@ -52,18 +53,19 @@ struct TeamMember {
 struct WatcherGone;
 
 impl TeamMember {
-    /// Boxed, because workers have workers.
+    /// Follows a member's journal. Boxed, because workers can have workers.
     fn follow(self, sender: Sender) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             if let Err(error) = self.stream_events(&sender).await
                 && error.code != ErrorCode::SessionNotFound
             {
-                // Whoever left does not miss the reason.
+                // A watcher that has left does not need the reason.
                 let _ = sender.send(Err(status::grpc(&error))).await;
             }
         })
     }
 
+    /// Streams one member's events from the beginning of its journal until its session ends.
     async fn stream_events(&self, sender: &Sender) -> Result<(), Error> {
         let mut cursor = self.supervisor.events_after(&self.session, 0).await?;
         let mut view = WorkerView { worker: self.session.to_string(), settled: false };
@@ -84,7 +86,7 @@ impl TeamMember {
                     return Ok(());
                 }
                 let ended = matches!(&event.kind, EventKind::StatusChanged { to, .. } if to.is_terminal());
-                // One that was started again goes on.
+                // A session that was restarted meanwhile continues.
                 if ended && self.has_ended().await? && cursor.seq() >= cursor.newest() {
                     return Ok(());
                 }
@@ -96,6 +98,7 @@ impl TeamMember {
         Ok(self.supervisor.snapshot(&self.session).await?.state.status.is_terminal())
     }
 
+    /// Sends the messages for one event. A worker with its own session is followed separately.
     async fn show(
         &self,
         view: &mut WorkerView,
@@ -126,7 +129,7 @@ impl TeamMember {
     }
 }
 
-/// A worker that lives inside the lead's own agent.
+/// Reports a worker inside the lead's own agent.
 fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
     match kind {
         EventKind::WorkerStarted { worker, .. } => out.push(Body::WorkerStarted(pb::WorkerStarted {
@@ -149,14 +152,15 @@ fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
     }
 }
 
-/// A worker's journal as its watchers see it.
+/// Projects a worker's journal for watchers.
 struct WorkerView {
     worker: String,
-    /// It was said how its work ended.
+    /// The result of its last turn was reported.
     settled: bool,
 }
 
 impl WorkerView {
+    /// Converts an event of a worker's session.
     fn take(&mut self, kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
         let worker_id = self.worker.clone();
         match kind {
@@ -197,7 +201,7 @@ impl WorkerView {
     }
 }
 
-/// Returns the published word for why a worker failed.
+/// Returns the published reason of a worker's failure.
 fn failure(reason: EndReason, error: &str) -> &'static str {
     match reason {
         EndReason::Cancelled => "e_stop",

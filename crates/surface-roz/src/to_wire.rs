@@ -1,4 +1,4 @@
-//! From our words to this surface's messages. Pure. Every event kind is decided here.
+//! Converts our types to this surface's messages. Pure. Handles every kind of event.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use wire::roz::v1::session_response::Response as Body;
 use crate::limits;
 use surface::{shorten, structs};
 
-/// What prompts of this surface are signed with; the id of the message follows.
+/// The prefix of the `by` field of this surface's prompts; the message id follows.
 const SIGNED: &str = "roz:";
 
-/// Returns how the prompt of a message is signed in the journal, so that what answers it can name it.
+/// Returns the `by` field of a message's prompt, so that responses can name the message.
 pub(super) fn signature(message_id: &str) -> String {
     format!("{SIGNED}{message_id}")
 }
@@ -36,7 +36,7 @@ pub(super) fn error(code: &str, message: impl Into<String>, retryable: bool) -> 
     Body::Error(pb::SessionError { code: code.to_owned(), message, retryable })
 }
 
-/// Returns one of our errors under the published code that comes nearest.
+/// Returns one of our errors under the closest published code.
 pub(super) fn failure(failure: &Error) -> Body {
     let code = match failure.code.kind() {
         ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exhausted => "invalid_argument",
@@ -59,14 +59,14 @@ pub(super) fn stop_reason(reason: EndReason) -> &'static str {
     }
 }
 
-/// Whether a turn failed at its model rather than at its agent. Some agents pass on what the model's endpoint says and
-/// nothing else, and fail a turn for no other reason.
+/// Whether a turn failed because of its model rather than its agent. Some agents fail a turn only for errors
+/// of the model's endpoint and pass on nothing but its text.
 fn failed_at_model(provider: Option<ProviderKind>, text: &str) -> bool {
     let passes_on = matches!(provider, Some(ProviderKind::Codex | ProviderKind::OpenaiApi));
     passes_on || is_model_error(text)
 }
 
-/// Whether the text of an error is one of a model's.
+/// Whether an error text comes from a model.
 pub(super) fn is_model_error(text: &str) -> bool {
     let text = text.to_lowercase();
     ["api error", "overloaded", "rate limit", "model", "status 5", "status 4", "connection"]
@@ -74,7 +74,7 @@ pub(super) fn is_model_error(text: &str) -> bool {
         .any(|word| text.contains(word))
 }
 
-/// A call that a client is to run.
+/// A call that the client is to execute.
 #[derive(Debug)]
 struct WantedToolCall {
     call: String,
@@ -82,27 +82,28 @@ struct WantedToolCall {
     parameters: prost_types::Struct,
 }
 
-/// A session's journal as its client hears it. What it remembers is the fold of the events before.
+/// Projects a session's journal for its client. Its state is the fold of the previous events.
 #[derive(Debug, Default)]
 pub(super) struct RozProjector {
     provider: Option<ProviderKind>,
     sources: Sources,
     calls: ClientToolQueue,
     wanted: HashMap<RequestId, WantedToolCall>,
-    /// The message that the open turn answers; none between turns.
+    /// The message that the open turn answers; `None` between turns.
     message_id: Option<String>,
-    /// The open turn is nobody's: the conversation is being compacted.
+    /// The open turn answers no message: it compacts the conversation.
     compacting: bool,
     usage: Usage,
     messages: u64,
     context: (Option<u64>, Option<u64>),
     activity: (String, String),
     presence: String,
-    /// Nothing more will happen.
+    /// The session has ended.
     ended: bool,
 }
 
 impl RozProjector {
+    /// Starts from the session's current state, so that counts continue correctly.
     pub(super) fn new(snapshot: &Snapshot, max_context_tokens: Option<u32>) -> Self {
         let state = &snapshot.state;
         let window = max_context_tokens.map(u64::from).or(state.context_window);
@@ -124,6 +125,7 @@ impl RozProjector {
         self.ended
     }
 
+    /// Returns a keepalive with the current use of the context.
     pub(super) fn keepalive(&self) -> Body {
         Body::Keepalive(pb::Keepalive {
             tokens_used: self.context.0.map(small),
@@ -131,13 +133,14 @@ impl RozProjector {
         })
     }
 
-    /// Adds the messages of one event.
+    /// Appends the messages of one event.
     pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::SessionResponse>) {
         let mut bodies = Vec::new();
         self.bodies(event, &mut bodies);
         out.extend(bodies.into_iter().map(response));
     }
 
+    /// Converts an event to any number of messages.
     fn bodies(&mut self, event: &Event, out: &mut Vec<Body>) {
         match &event.kind {
             EventKind::TurnStarted { .. } | EventKind::TurnEnded { .. } => self.turn(&event.kind, out),
@@ -202,11 +205,12 @@ impl RozProjector {
         }
     }
 
-    /// Returns the message that what the agent says now answers.
+    /// Returns the message that the agent's current output answers.
     fn speaker(&self) -> Option<String> {
         self.message_id.clone().filter(|_| !self.compacting)
     }
 
+    /// Converts the start and the end of a turn.
     fn turn(&mut self, kind: &EventKind, out: &mut Vec<Body>) {
         match kind {
             EventKind::TurnStarted { turn, prompt, by, .. } => {
@@ -237,6 +241,7 @@ impl RozProjector {
         }
     }
 
+    /// Converts events of requests.
     fn request(&mut self, event: &Event, out: &mut Vec<Body>) {
         match &event.kind {
             EventKind::RequestOpened { automatic: true, .. } => {}
@@ -294,6 +299,7 @@ impl RozProjector {
         out.push(Body::ToolRequest(asked));
     }
 
+    /// Converts a compaction, after which the context counts as one message.
     fn compacted(&mut self, before: Option<u64>, after: Option<u64>, summary: &str) -> Body {
         let messages_before = std::mem::replace(&mut self.messages, 1);
         let tokens_before = before.or(self.context.0).unwrap_or_default();
@@ -309,6 +315,7 @@ impl RozProjector {
         })
     }
 
+    /// Ends the stream when the session stops or fails.
     fn status(&mut self, to: Status, message: &str, out: &mut Vec<Body>) {
         match to {
             Status::Failed => {
@@ -320,7 +327,7 @@ impl RozProjector {
         }
     }
 
-    /// Says what the agent does, where that is news.
+    /// Reports the agent's activity if it has changed.
     fn active(&mut self, state: &str, detail: &str, out: &mut Vec<Body>) {
         let detail: String = detail.chars().take(limits::ACTIVITY_DETAIL_MAX_CHARS).collect();
         if self.activity.0 != state || self.activity.1 != detail {
@@ -330,7 +337,7 @@ impl RozProjector {
         }
     }
 
-    /// Says how visible the agent should be, where that is news.
+    /// Reports how visible the agent should be, if that has changed.
     fn present(&mut self, level: &str, reason: &str, out: &mut Vec<Body>) {
         if self.presence != level {
             level.clone_into(&mut self.presence);
@@ -342,7 +349,7 @@ impl RozProjector {
 
 fn token_usage(usage: &Usage) -> pb::TokenUsage {
     pb::TokenUsage {
-        // Ours counts what is written to the cache as input; here it has a field of its own.
+        // Our input tokens include those written to the cache; here they have a separate field.
         input_tokens: small(usage.input_tokens.saturating_sub(usage.cache_write_tokens)),
         output_tokens: small(usage.output_tokens),
         cache_read_tokens: small(usage.cache_read_tokens),
@@ -362,7 +369,7 @@ pub(super) fn started(snapshot: &Snapshot, permissions: Vec<pb::PermissionRule>)
     })
 }
 
-/// Returns the tools of a session that a client may be asked to run.
+/// Returns the tools of a session that its client may be asked to execute.
 pub(super) fn offered(snapshot: &Snapshot) -> Vec<&ClientTool> {
     tools::offered(&snapshot.state.tools)
 }

@@ -1,4 +1,4 @@
-//! What a roz client hears of a journal, for people to compare.
+//! Prints the messages a roz client receives for a journal, for comparison in tests.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,15 @@ use wire::roz::v1::session_response::Response as Body;
 use super::to_wire::RozProjector;
 use surface::structs;
 
-/// The window a client says it has.
+/// The context window the client declares.
 const CONTEXT_TOKENS: u32 = 1_000;
 
-/// Shows every message a client would hear, a line each.
+/// Returns every message a client receives, one per line.
 pub(crate) fn show(snapshot: &Snapshot, events: &[Event]) -> String {
     lines(&project(snapshot, events))
 }
 
+/// Returns the messages that a client receives for these events.
 pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<Body> {
     let mut conversation = RozProjector::new(snapshot, Some(CONTEXT_TOKENS));
     let mut out = Vec::new();
@@ -27,7 +28,7 @@ pub(super) fn project(snapshot: &Snapshot, events: &[Event]) -> Vec<Body> {
     out.into_iter().map(|message| message.response.unwrap()).collect()
 }
 
-/// One line a message, short enough to be compared by eye.
+/// One line per message, short enough to compare by eye.
 pub(super) fn lines(bodies: &[Body]) -> String {
     let mut shown = String::new();
     for body in bodies {

@@ -1,6 +1,6 @@
-//! What a caller may do: one table (`wire::access`), one decision, one layer in front of every surface (`guard`). Calls
-//! that do not travel over HTTP (tools, lines of editors) ask the same functions. Knows no single surface, and nothing
-//! about how a caller is identified.
+//! What a caller may do: one table (`wire::access`), one decision function, and one layer in front of every
+//! surface (`guard`). Calls that do not arrive over HTTP (tools, editors' stdio lines) use the same
+//! functions. Knows no single surface, and not how a caller is identified.
 
 mod audited;
 mod document;
@@ -21,23 +21,23 @@ pub use guard::{guard, not_json, read as read_body};
 
 use crate::peer::{Caller, Role};
 
-/// The row of tools that clients of a session registered.
+/// The method name of the row for tools that clients of a session registered.
 const CLIENT_TOOLS: &str = "*";
 
-/// Marks a request that came through a relay; whoever hands such requests on inserts it.
+/// Marks a request that came through a relay. The code that forwards such requests inserts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunnelled;
 
-/// What the table says about a caller.
+/// The table's decision about a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allowed,
-    /// Allowed where the request names this session.
+    /// Allowed if the request names this session.
     OwnSession(SessionId),
     Refused(Error),
 }
 
-/// Returns every row, protocol by protocol.
+/// Returns every row, grouped by protocol.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [GRPC, REST, TOOLS, ACP].into_iter().flatten()
 }
@@ -47,7 +47,7 @@ pub fn grpc(method: &str) -> Option<&'static Row> {
     by_name(GRPC, method)
 }
 
-/// Returns the row of a REST route. `{…}` in a path stands for one part of it.
+/// Returns the row of a REST route. `{…}` in a path matches one segment of it.
 pub fn rest(verb: &str, path: &str) -> Option<&'static Row> {
     let verb = if verb == "HEAD" { "GET" } else { verb };
     let of_verb = |row: &&Row| row.method.split_once(' ').is_some_and(|(known, _)| known == verb);
@@ -56,7 +56,7 @@ pub fn rest(verb: &str, path: &str) -> Option<&'static Row> {
         return Some(row);
     }
     let found = |row: &&Row| pattern(row) == path;
-    // As the router does it: a path that is written out comes before one with a gap.
+    // Like the router: a literal path takes precedence over one with a placeholder.
     REST.iter()
         .filter(of_verb)
         .find(found)
@@ -68,7 +68,7 @@ pub fn has_path(path: &str) -> bool {
     REST.iter().any(|row| fits(pattern(row), path))
 }
 
-/// Returns the row of a tool of the daemon's own.
+/// Returns the row of a tool that the daemon itself provides.
 pub fn tool(name: &str) -> Option<&'static Row> {
     by_name(TOOLS, name).filter(|row| row.method != CLIENT_TOOLS)
 }
@@ -83,6 +83,7 @@ pub fn acp(method: &str) -> Option<&'static Row> {
     by_name(ACP, method)
 }
 
+/// Finds a row by its method; the tables are sorted by method.
 fn by_name(rows: &'static [Row], method: &str) -> Option<&'static Row> {
     rows.binary_search_by(|row| row.method.cmp(method)).ok().and_then(|at| rows.get(at))
 }
@@ -91,6 +92,7 @@ fn pattern(row: &Row) -> &'static str {
     row.method.split_once(' ').map_or("", |(_, path)| path)
 }
 
+/// Whether a path matches a pattern, segment by segment.
 fn fits(pattern: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
     loop {
@@ -102,7 +104,7 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Decides what a row means for a caller. The one place where rights are worked out.
+/// Decides what a row means for a caller. This is the only place where rights are computed.
 pub fn decide(row: &Row, caller: &Caller, tunnelled: bool) -> Verdict {
     if tunnelled && !row.tunnel {
         return Verdict::Refused(not_allowed(format!(
@@ -125,7 +127,8 @@ pub fn decide(row: &Row, caller: &Caller, tunnelled: bool) -> Verdict {
     }
 }
 
-/// Refuses a caller that may not make a call about this session (OBEY-1002). For calls that do not travel over HTTP.
+/// Rejects a caller that may not make a call about this session (OBEY-1002). For calls that do not arrive
+/// over HTTP.
 pub fn check(row: Option<&Row>, caller: &Caller, session: &str) -> Result<(), Error> {
     let row = row.ok_or_else(|| not_allowed("this call is not in the access table".to_owned()))?;
     match decide(row, caller, false) {
@@ -136,7 +139,7 @@ pub fn check(row: Option<&Row>, caller: &Caller, session: &str) -> Result<(), Er
     }
 }
 
-/// The role from which a device may make calls of an effect.
+/// Returns the lowest role with which a device may make calls of an effect.
 fn role(effect: Effect) -> Role {
     match effect {
         Effect::Reads => Role::Viewer,
@@ -154,6 +157,7 @@ pub fn other_session(row: &Row, own: &SessionId) -> Error {
     not_allowed(format!("{field}: agents may only use their own session; set {field} to {own}"))
 }
 
+/// Returns the error for a caller that a row excludes, with the reason and a way out.
 fn refusal(row: &Row, caller: &Caller) -> Error {
     let method = shown(row);
     not_allowed(match caller {

@@ -1,5 +1,5 @@
-//! Whether an agent's call of a tool may run: the one decision for every way such a call comes in, and the wait behind the
-//! journal for its user's answer. Knows no tool and no protocol.
+//! Decides whether an agent's tool call may run. This is the single decision point for every way such a call
+//! arrives. It also waits, through the journal, for the user's answer. Knows no tool and no protocol.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use wire::access::Needs;
 
 use crate::limits;
 
-/// What an agent wants done.
+/// A tool call that an agent wants to run.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub session: Arc<Snapshot>,
     pub tool: String,
-    /// An object.
+    /// Always a JSON object.
     pub arguments: Value,
-    /// Names the call for good; the same again is the same call.
+    /// Identifies the call permanently. A second call with the same id is the same call.
     pub id: String,
-    /// How the agent and its clients know it.
+    /// The id under which the agent and its clients know the call.
     pub call: CallId,
 }
 
 /// How the user of an agent's session is asked about a call.
 #[derive(Clone, Debug)]
 pub enum Asking {
-    /// As the call that it is to the agent and its clients.
+    /// Under the id that the agent and its clients already use for the call.
     Named { id: String, call: CallId },
-    /// Under a name made for it.
+    /// Under a generated id.
     Unnamed,
-    /// The agent lives in the daemon and has asked for what must be asked for.
+    /// Not at all: the agent runs inside the daemon and has already asked for every permission it needs.
     Done,
 }
 
@@ -62,7 +62,7 @@ pub async fn consent(
     Ok(())
 }
 
-/// Asks whoever watches the session whether a call may run.
+/// Asks the clients that watch the session whether a call may run.
 async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Result<(), String> {
     let ask = PermissionSubject {
         call: Some(call.call.clone()),
@@ -95,7 +95,7 @@ pub async fn request(
     });
     let (request, after) = match opened {
         Some(opened) => opened,
-        // Made before, perhaps through a daemon that is gone.
+        // The request was opened earlier, perhaps through a previous daemon.
         None => (known(supervisor, session, native).await?, 0),
     };
     let mut waiting = Waiting { supervisor, session, request, done: false };
@@ -104,6 +104,7 @@ pub async fn request(
     answer
 }
 
+/// Finds the request that was opened earlier under this native id, whether pending or settled.
 async fn known(supervisor: &Supervisor, session: &SessionId, native: &str) -> Result<RequestId, Error> {
     let snapshot = supervisor.snapshot(session).await?;
     let pending = snapshot.state.requests.values().find(|pending| pending.native == native);
@@ -113,6 +114,7 @@ async fn known(supervisor: &Supervisor, session: &SessionId, native: &str) -> Re
     })
 }
 
+/// Follows the session's events after `after` until the request is settled.
 async fn settled(
     supervisor: &Supervisor,
     session: &SessionId,
@@ -132,7 +134,8 @@ async fn settled(
             if let EventKind::RequestSettled { request: settled, outcome, message, by, .. } = &event.kind
                 && *settled == request
             {
-                // The agent gets its answer as it was given; the journal may have it without its secrets.
+                // The agent gets the answer exactly as it was given. The journal may hold a copy with the
+                // secrets removed.
                 let by = by.clone();
                 if let Some(EventKind::RequestSettled { outcome, message, .. }) =
                     supervisor.original(session, event.seq)
@@ -145,7 +148,8 @@ async fn settled(
     }
 }
 
-/// A request that somebody waits for. Whoever stops waiting leaves no question behind that nobody hears the answer to.
+/// A request that a task waits for. When the task stops waiting, the request is denied, so that no question
+/// stays open whose answer would reach no one.
 struct Waiting<'a> {
     supervisor: &'a Supervisor,
     session: &'a SessionId,
@@ -198,6 +202,7 @@ pub async fn agents_call(
     }
 }
 
+/// Returns the first call of this tool in the current turn that no pending or settled request refers to.
 async fn open_call(
     supervisor: &Supervisor,
     session: &SessionId,

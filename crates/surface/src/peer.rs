@@ -1,5 +1,5 @@
-//! Who is calling: the user behind a connection, and whether the calling process belongs to an agent of one of our
-//! sessions. Decides who may call at all; what a caller may do is for `access`. Knows no
+//! Identifies the caller: the user behind a connection, and whether the calling process belongs to an agent
+//! of one of our sessions. Decides who may call at all; what a caller may do is decided by `access`. Knows no
 //! service.
 
 mod device_authority;
@@ -48,32 +48,33 @@ pub enum Via {
     Tls,
 }
 
-/// The process at the other end; an extension of every request.
+/// The process at the other end of the connection; an extension of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The user it runs as; none where the system does not tell.
+    /// The user it runs as; `None` where the system does not report it.
     pub uid: Option<u32>,
-    /// Its number in our namespace; known on Unix sockets only.
+    /// Its process id in our namespace; known on Unix sockets only.
     pub pid: Option<i32>,
     pub via: Via,
     /// Its address, where it is on another machine.
     pub from: Option<SocketAddr>,
 }
 
-/// Tells connections apart; an extension of every request. Calls with the same number come from the same client.
+/// Identifies a connection; an extension of every request. Calls with the same number come from the same
+/// client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionNumber(pub u64);
 
-/// Who is behind a call.
+/// Who made a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
     User,
     /// A process that an agent of this session started.
     Agent(SessionId),
-    /// It cannot be told whether this is an agent: the calling process is gone or hides, or the daemon itself started it.
-    /// Has no more rights than an agent without a session.
+    /// It cannot be determined whether this is an agent: the calling process has ended or hides, or the
+    /// daemon itself started it. Has no more rights than an agent without a session.
     Unknown,
-    /// Another user of this machine who presented the daemon's token. Not the user.
+    /// Another user of this machine who presented the daemon's token. Does not count as the user.
     Token,
     /// A device on another machine, authenticated by its certificate or token.
     Device(Device),
@@ -94,7 +95,7 @@ pub enum Role {
     Viewer,
     /// Reads, prompts and answers requests.
     Operator,
-    /// Does what the user may do.
+    /// Does everything the user may do.
     Owner,
 }
 
@@ -116,7 +117,7 @@ impl Role {
 
 /// The processes that hold agents.
 pub trait Agents: Send + Sync {
-    /// Returns the session whose shim or agent has this number. Must know a shim before its agent runs.
+    /// Returns the session whose shim or agent has this process id. Must know a shim before its agent runs.
     fn session_of(&self, pid: i32) -> Option<SessionId>;
 
     /// Returns the session whose agent a control group of this name is for; none if it is not ours.
@@ -136,12 +137,12 @@ impl Agents for NoAgents {
 
 /// The rules about who may call.
 pub struct Access {
-    /// Lets other users of this machine call over TCP; without one they are refused.
+    /// Lets other users of this machine call over TCP; without a token they are rejected.
     pub token: Option<Token>,
-    /// Other users who, with the token, are the user.
+    /// Other users who count as the user when they present the token.
     pub token_users: BTreeSet<u32>,
     pub agents: Arc<dyn Agents>,
-    /// Where acting calls and refusals are written; none: nowhere.
+    /// Where acting calls and refusals are recorded; `None` records nothing.
     pub audit: Option<Audit>,
     /// Who may call from other machines; without them nobody may.
     pub devices: Option<Arc<Devices>>,
@@ -162,38 +163,38 @@ impl Default for Access {
     }
 }
 
-/// Who is behind a connection, found out when it was accepted; an extension of every request.
+/// The caller behind a connection, identified when it was accepted; an extension of every request.
 #[derive(Clone)]
 pub struct Calling {
     caller: Caller,
 }
 
 impl Calling {
-    /// Returns what calls made inside the daemon itself carry.
+    /// Returns the value for calls that are made inside the daemon itself.
     pub fn user() -> Self {
         Self { caller: Caller::User }
     }
 
-    /// Returns who is behind the connection.
+    /// Returns the caller behind the connection.
     pub fn caller(&self) -> Caller {
         self.caller.clone()
     }
 }
 
-/// The user of a TCP socket of this machine, and the socket's number.
+/// The user of a TCP socket on this machine, and the socket's inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,
     pub inode: u64,
 }
 
-/// What is known of a TCP client before anything is done for it.
+/// What is known of a TCP client before any work is done for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     Of(Owner),
-    /// Its process has closed the connection already.
+    /// Its process has already closed the connection.
     Gone,
-    /// The kernel cannot be asked for one connection; its table must be read.
+    /// The kernel does not answer queries for a single connection; its table must be read.
     Unlisted,
 }
 
@@ -221,8 +222,8 @@ impl Client {
         }
     }
 
-    /// Returns the owner, from the table where it must be. Reading it takes long when there are many connections, so
-    /// few do that at a time.
+    /// Returns the owner, read from the kernel's table where necessary. Reading it takes long when there are
+    /// many connections, so few tasks do that at a time.
     async fn owner(self, from: SocketAddr, to: SocketAddr) -> Option<Owner> {
         static READERS: Semaphore = Semaphore::const_new(limits::TABLE_READERS_MAX);
         match self {
@@ -305,8 +306,8 @@ impl Connection {
             return None;
         }
         let caller = match (credentials.pid(), Process::of(stream.as_fd())) {
-            // A process that our namespace cannot name is outside of it, where none of ours can get: the kernel lets
-            // nobody leave a namespace for one that is not inside it.
+            // A process id of 0 means that the process is outside of our namespace. None of our processes can
+            // get there: the kernel lets a process move only into namespaces inside its current one.
             (Some(0), _) => Caller::User,
             (Some(pid), Ok(process)) if process.pid == pid => processes::identify(&process, &*access.agents),
             _ => Caller::Unknown,
@@ -321,7 +322,7 @@ impl Connection {
         let owner = client.owner(from, to).await;
         let caller = match owner {
             Some(owner) if is_trusted(owner.uid) => identify_own(owner, access).await,
-            // Whoever presents the token is admitted; it makes nobody the user.
+            // A caller with the token is admitted, but the token alone does not make it the user.
             Some(owner) if access.token_users.contains(&owner.uid) => Caller::User,
             Some(_) | None => Caller::Token,
         };
@@ -410,7 +411,8 @@ fn next_number() -> ConnectionNumber {
     ConnectionNumber(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a user may call without the token: ours, and root. Agents may be either, so each is identified.
+/// Whether a user may call without the token: our own and root. Agents may run as either, so each caller is
+/// identified.
 fn is_trusted(uid: u32) -> bool {
     uid == host::own_uid() || uid == 0
 }

@@ -1,5 +1,5 @@
-//! From a journal to a stream of wire messages. A slow client lags in the journal, not in memory: events are read when
-//! its connection has room for them.
+//! Turns a journal into a stream of wire messages. A slow client lags in the journal, not in memory: events
+//! are read only when its connection has room for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,21 +14,21 @@ use tonic::Status;
 
 use crate::status;
 
-/// Whether a stream goes on.
+/// Whether a stream continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     More,
     Done,
 }
 
-/// Folds events into one protocol's messages. What it remembers can be rebuilt from the journal.
+/// Folds events into one protocol's messages. Its state can be rebuilt from the journal.
 pub trait Projector: Send + Unpin + 'static {
     type Wire: Send + Unpin + 'static;
 
-    /// Adds the messages of one event; `Done` ends the stream after them.
+    /// Appends the messages of one event; `Done` ends the stream after them.
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow;
 
-    /// Says how the stream ends once it is done; an error becomes the stream's status.
+    /// Returns the error a finished stream ends with, if any; it becomes the stream's status.
     fn ending(&mut self) -> Option<Error> {
         None
     }
@@ -40,13 +40,13 @@ pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 /// How far a reader goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadUntil {
-    /// Until the projector is done or the client goes.
+    /// Until the projector is done or the client disconnects.
     Followed,
     /// Until this event, inclusive.
     Event(u64),
 }
 
-/// Runs a projector over a journal, at the pace of whoever takes the messages.
+/// Runs a projector over a journal, at the pace of the client.
 pub fn pump<P: Projector>(cursor: Cursor, projector: P, until: ReadUntil) -> Messages<P::Wire> {
     Box::pin(Pump {
         source: Source::Here(cursor),
@@ -63,28 +63,28 @@ struct Pump<P: Projector> {
     source: Source,
     projector: P,
     until: ReadUntil,
-    /// Read and not yet projected.
+    /// Read, but not yet projected.
     events: std::vec::IntoIter<Arc<Event>>,
     projected: Vec<P::Wire>,
-    /// Projected and not yet taken.
+    /// Projected, but not yet sent.
     messages: VecDeque<P::Wire>,
-    /// The last thing the client is told.
+    /// The error that ends the stream.
     failure: Option<Error>,
 }
 
 type Batch = Result<Vec<Arc<Event>>, Error>;
 
-/// Where the reader of the journal is.
+/// The state of the journal's reader.
 enum Source {
     Here(Cursor),
     /// Waiting for events, or for the disk.
     Away(Pin<Box<dyn Future<Output = (Cursor, Batch)> + Send>>),
-    /// Nothing more will come.
+    /// Finished.
     Dry,
 }
 
 impl<P: Projector> Pump<P> {
-    /// Projects the next event that is at hand.
+    /// Projects the next event.
     fn project(&mut self, event: &Event) {
         if matches!(self.until, ReadUntil::Event(last) if event.seq > last) {
             return self.end(None);
@@ -111,7 +111,7 @@ impl<P: Projector> Pump<P> {
         }
     }
 
-    /// Reads on; false: nothing more will come.
+    /// Reads the next batch; false: the journal is finished.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         match std::mem::replace(&mut self.source, Source::Dry) {
             Source::Dry => return Poll::Ready(false),

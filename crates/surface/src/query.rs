@@ -1,4 +1,4 @@
-//! The query of an address, as names and values. Decodes; knows nobody who asks.
+//! Decodes the query of a URL into names and values. Knows nothing of its callers.
 
 /// Reads `a=b&c=d`; `+` is a space and `%41` an A.
 pub fn pairs(text: &str) -> Vec<(String, String)> {
@@ -9,6 +9,7 @@ pub fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Decodes one name or value; an invalid escape is kept as it is.
 fn plain(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -47,9 +47,9 @@ pub use tls::Tls;
 pub enum Listen {
     /// A socket file.
     Unix(PathBuf),
-    /// A loopback address; port 0 takes a free port.
+    /// A loopback address. Port 0 picks a free port.
     Tcp(SocketAddr),
-    /// A loopback address nobody insists on: if its port is taken, the next free one.
+    /// A loopback address that is only preferred: if its port is taken, the next free one is used.
     TcpOrNext(SocketAddr),
     /// An address that other machines may reach, with TLS. Callers are devices.
     Tls(SocketAddr),
@@ -69,15 +69,16 @@ impl fmt::Display for Listen {
 pub struct Server;
 
 impl Server {
-    /// Binds every address, or none: what was bound is released when one fails (OBEY-1013). Clients can connect from
-    /// here on and are answered once [`Bound::serve`] runs. The lock proves that a socket nobody listens on is dead.
+    /// Binds every address, or none: when one fails (OBEY-1013), those already bound are released. Clients
+    /// can connect from this point on and are answered once [`Bound::serve`] runs. The lock proves that a
+    /// socket file without a listener is stale.
     pub fn bind(listens: &[Listen], lock: &DaemonLock, access: Access) -> Result<Bound, Error> {
         Self::bind_given(listens, None, lock, access)
     }
 
-    /// As [`Server::bind`], but the Unix socket is one that somebody else listens on already and passed to us, such
-    /// as a service manager. It must be the one of the path; its file stays when the daemon ends, and so do the
-    /// clients that wait in its queue.
+    /// Like [`Server::bind`], but uses a Unix socket that another process, such as a service manager, already
+    /// listens on and passed to us. It must be the socket of the configured path. Its file stays when the
+    /// daemon ends, and so do the clients that wait in its queue.
     pub fn bind_given(
         listens: &[Listen],
         mut given: Option<OwnedFd>,
@@ -114,12 +115,13 @@ impl Server {
     }
 }
 
-/// Listeners that are bound and not yet served.
+/// Listeners that are bound but not yet served.
 pub struct Bound {
     sockets: Vec<Socket>,
     access: Access,
 }
 
+/// A bound socket.
 enum Socket {
     Unix(std::os::unix::net::UnixListener, unix::SocketFile),
     Tcp(std::net::TcpListener, SocketAddr),
@@ -127,7 +129,7 @@ enum Socket {
 }
 
 impl Bound {
-    /// Returns the addresses as they were bound; a port 0 has become a real one.
+    /// Returns the addresses as they were bound; port 0 is replaced by the actual port.
     pub fn addresses(&self) -> Vec<Listen> {
         let address = |socket: &Socket| match socket {
             Socket::Unix(_, file) => Listen::Unix(file.path().to_owned()),
@@ -137,8 +139,9 @@ impl Bound {
         self.sockets.iter().map(address).collect()
     }
 
-    /// Serves the given services on every listener until `shutdown` completes, then ends streams that rest at once,
-    /// the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a tokio runtime.
+    /// Serves the given services on every listener until `shutdown` completes. Then it ends idle streams at
+    /// once and the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a
+    /// tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let recorder = Recorder::new(self.access.audit.clone());
         let (router, health) = router::build(routes, recorder.clone()).await?;
@@ -153,13 +156,14 @@ impl Bound {
         shutdown.await;
         health.not_serving().await;
         going.send_replace(true);
-        // Each loop bounds its own end.
+        // Each loop limits how long its own shutdown takes.
         while loops.join_next().await.is_some() {}
         Ok(())
     }
 }
 
 impl Socket {
+    /// Registers the socket with the tokio runtime.
     fn into_async(self) -> std::io::Result<Listener> {
         Ok(match self {
             Socket::Unix(listener, file) => {

@@ -1,5 +1,5 @@
-//! Keeps a message below what a client takes: the longest strings of a JSON object are cut until the whole fits. Knows
-//! nothing of what the object means.
+//! Keeps a message below the size a client accepts: cuts the longest strings of a JSON object until the whole
+//! fits. Knows nothing of the object's meaning.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,11 +13,11 @@ pub fn json(value: &impl Serialize, max: usize) -> String {
     }
     let mut longest = max / 2;
     loop {
-        // Anew each time, so that a note tells the length the text really had.
+        // Starts from the original each time, so that the note contains the original length.
         let mut tree = serde_json::to_value(value).unwrap_or_default();
         cut_strings(&mut tree, longest);
         let shorter = tree.to_string();
-        // Without its strings an event is small; what is left at one byte each is as short as it gets.
+        // Without its strings an event is small; at one byte per string it cannot get shorter.
         if shorter.len() <= max || longest <= 1 {
             return shorter;
         }

@@ -1,4 +1,4 @@
-//! How our errors look in each protocol: one table, converted once, last.
+//! Maps our errors to each protocol: one table, applied once, at the very end.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Metadata key that carries the OBEY code.
+/// The metadata key of the OBEY code.
 pub const CODE_KEY: &str = "obey-code";
 
 /// The reason domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "obey.local";
 
-/// How one kind of error looks.
+/// The codes of one kind of error.
 pub struct StatusRow {
     pub grpc: Code,
     pub http: u16,
@@ -35,7 +35,7 @@ pub fn row(kind: ErrorKind) -> StatusRow {
     StatusRow { grpc, http, json_rpc }
 }
 
-/// Returns the gRPC status of an error: the code in the message, in metadata and as `ErrorInfo`.
+/// Returns the gRPC status of an error: with the code in the message, in metadata and as `ErrorInfo`.
 pub fn grpc(error: &Error) -> Status {
     if let Some(detail) = &error.detail {
         tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
@@ -59,7 +59,7 @@ pub fn grpc(error: &Error) -> Status {
     status
 }
 
-/// Returns the HTTP answer of an error: the status of the table, and a body with code, status and message.
+/// Returns the HTTP response of an error: the status of the table, and a body with code, status and message.
 pub fn rest(error: &Error) -> axum::response::Response {
     if let Some(detail) = &error.detail {
         tracing::warn!(code = %error.code, message = error.message, detail, "answering with an error");
@@ -68,7 +68,8 @@ pub fn rest(error: &Error) -> axum::response::Response {
     rest_as(error, http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// Returns the HTTP answer of an error under another status than its own, for what HTTP has words for and we have not.
+/// Returns the HTTP response of an error with another status, for statuses that HTTP has and our table has
+/// not.
 pub fn rest_as(error: &Error, code: http::StatusCode) -> axum::response::Response {
     use axum::response::IntoResponse as _;
     let body = serde_json::json!({
@@ -82,7 +83,7 @@ pub fn rest_as(error: &Error, code: http::StatusCode) -> axum::response::Respons
     response
 }
 
-/// The error that a REST answer tells; an extension of the response.
+/// The error of a REST response; an extension of the response.
 #[derive(Clone, Copy)]
 struct Answered(ErrorCode);
 

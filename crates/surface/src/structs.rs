@@ -1,4 +1,5 @@
-//! Between JSON and protobuf's `Struct`. Pure. What JSON has no word for is refused by name.
+//! Converts between JSON and protobuf's `Struct`. Pure. Values that JSON cannot represent are rejected by
+//! field name.
 
 use domain::Error;
 use prost::Message as _;
@@ -8,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::{limits, shorten};
 
-/// The largest whole number a double holds exactly.
+/// The largest integer a double represents exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Returns a JSON value as a struct; what is no object stands under `value`. Beyond a depth the rest is JSON text:
@@ -24,7 +25,7 @@ pub fn from_json(value: &Value) -> Struct {
     if cut.encoded_len() <= limits::ACTIVITY_TEXT_MAX_BYTES {
         return cut;
     }
-    // Made of too many small things: only its beginning, as text.
+    // Too many small values: only the beginning is sent, as text.
     struct_of(&Value::String(shorten::text(&value.to_string(), limits::STRUCT_CUT_BYTES)))
 }
 
@@ -84,7 +85,7 @@ fn json_value(field: &str, value: &PbValue, depth: usize) -> Result<Value, Error
         Some(Kind::NumberValue(number)) => Value::Number(json_number(field, *number)?),
         Some(Kind::StringValue(text)) => Value::String(text.clone()),
         Some(Kind::ListValue(list)) => {
-            // A list is a level of its own: lists in lists nest as deep as objects do.
+            // A list counts as a level: lists in lists nest as deeply as objects do.
             if depth >= limits::STRUCT_DEPTH_MAX {
                 return Err(Error::invalid(
                     field,
@@ -99,7 +100,7 @@ fn json_value(field: &str, value: &PbValue, depth: usize) -> Result<Value, Error
     })
 }
 
-/// Whole numbers come back whole: a tool that wants `5` does not take `5.0`.
+/// Integers stay integers: a tool that expects `5` does not accept `5.0`.
 fn json_number(field: &str, number: f64) -> Result<Number, Error> {
     if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
         return Ok(Number::from(number as i64));

@@ -15,7 +15,7 @@ pub(crate) fn recorded() -> Vec<Event> {
     events(RECORDED)
 }
 
-/// Reads a journal, one event a line; those without a time follow each other by a millisecond.
+/// Parses a journal, one event per line; events without a time are one millisecond apart.
 pub(crate) fn events(lines: &str) -> Vec<Event> {
     lines.lines().enumerate().map(|(at, line)| event(at as u64 + 1, line)).collect()
 }
@@ -30,7 +30,7 @@ fn event(seq: u64, line: &str) -> Event {
     Event { session: SessionId::new("sess_1"), seq, at: Timestamp(at), kind }
 }
 
-/// The session of the journal, before anything has happened in it.
+/// The session of the journal, before its first event.
 pub(crate) fn snapshot() -> Arc<Snapshot> {
     let spec = SessionSpec {
         id: SessionId::new("sess_1"),

@@ -1,5 +1,5 @@
-//! Answers in tiers: a summary, a preview, a ref to the rest; and how many tokens they cost. Everything here is made of
-//! scrubbed text. Knows neither commands nor files.
+//! Answers in tiers: a summary, a preview, a ref to the rest; and the number of tokens they cost. Everything
+//! here is made of scrubbed text. Knows neither commands nor files.
 
 mod capture;
 mod tokens;
@@ -9,7 +9,7 @@ pub use tokens::{Tokens, estimate};
 
 use crate::limits;
 
-/// Cuts a text to a preview: its first characters, never half of one, and never half of a redaction's name.
+/// Cuts a text to a preview: its first characters, never part of a character or of a redaction's name.
 pub fn preview(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(limits::PREVIEW_CHARS) else { return text.to_owned() };
     let cut = &text[..end];
@@ -19,7 +19,7 @@ pub fn preview(text: &str) -> String {
     }
 }
 
-/// Shows a command in a summary: as it is if it is short, by its first word otherwise.
+/// Shows a command in a summary: a short one as it is, a long one by its first word.
 pub fn command_shown(command: &str) -> String {
     let line = command.trim();
     if line.chars().count() <= limits::SUMMARY_COMMAND_CHARS && !line.contains('\n') {

@@ -1,5 +1,5 @@
-//! Skills and agents: ways to do something and characters to do it with, kept by name in a scope. One table for both;
-//! what an entry holds is its kind's affair. Must be given scrubbed text only.
+//! Skills and agents: instructions and agent definitions, stored by name within a scope. One table holds
+//! both; each kind defines the content of its entries. Must be given scrubbed text only.
 
 use domain::{Error, ErrorCode, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -18,7 +18,7 @@ pub enum CatalogKind {
 }
 
 impl CatalogKind {
-    /// Returns the word for people and for the table.
+    /// Returns the name for people and for the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Skill => "skill",
@@ -34,7 +34,7 @@ impl CatalogKind {
     }
 }
 
-/// An entry as it is kept.
+/// A stored entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogItem<T> {
     pub id: String,
@@ -49,10 +49,10 @@ pub struct Catalog {
     store: Store,
 }
 
-/// The most entries of a kind that one list holds.
+/// The maximum number of entries in one list.
 const LIST_MAX: i64 = 1000;
 
-/// Whose entries are seen from a place: the project's own, the team's, the organisation's.
+/// The entries visible from a place: the project's, the team's and the organisation's.
 const SEEN: &str = "kind = ?1 AND tenant = ?2 AND (
     scope = 'org' OR (scope = 'team' AND team = ?3) OR (scope = 'project' AND project = ?4))";
 
@@ -89,7 +89,7 @@ impl Catalog {
         if made.await? == 0 { Err(taken) } else { Ok(id) }
     }
 
-    /// Lists the entries seen from a place, by name; of one scope or of all.
+    /// Lists the entries visible from a place by name, of one scope or of all.
     pub async fn list<T: DeserializeOwned + Send + 'static>(
         &self,
         kind: CatalogKind,
@@ -109,7 +109,7 @@ impl Catalog {
         Ok(rows.await?.into_iter().flatten().collect())
     }
 
-    /// Returns an entry by id or name; of one name the narrowest scope wins.
+    /// Returns an entry by id or name; among equal names the narrowest scope wins.
     pub async fn get<T: DeserializeOwned + Send + 'static>(
         &self,
         kind: CatalogKind,
@@ -121,7 +121,7 @@ impl Catalog {
         found.await?.ok_or_else(|| tables::unknown("id", kind.name(), id_or_name))
     }
 
-    /// Changes an entry: `change` gets what is there and returns name and body as they should be.
+    /// Changes an entry: `change` receives the current entry and returns the new name and body.
     pub async fn update<T, F>(
         &self,
         kind: CatalogKind,
@@ -162,6 +162,7 @@ impl Catalog {
     }
 }
 
+/// Finds an item by id or name; the id takes precedence, then the narrower scope.
 fn find<T: DeserializeOwned>(
     connection: &Connection,
     kind: CatalogKind,
@@ -176,7 +177,7 @@ fn find<T: DeserializeOwned>(
     Ok(select.query_row(params, read::<T>).optional()?.flatten())
 }
 
-/// None for a body that cannot be understood: of a later version, or spoilt.
+/// Returns `None` for a body that cannot be parsed: from a later version, or corrupt.
 fn read<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<CatalogItem<T>>> {
     let body: String = row.get(3)?;
     let (id, name, scope) = (row.get(0)?, row.get(1)?, row.get(2)?);

@@ -1,5 +1,5 @@
-//! Where a session stood: a summary somebody wrote, the context to go on with, and everything that was done. Kept over
-//! sessions and restarts. Must be given scrubbed text only.
+//! Checkpoints of a session: a written summary, the context for resuming, and a record of everything that was
+//! done. Kept across sessions and restarts. Must be given scrubbed text only.
 
 use domain::{Error, Timestamp};
 use rusqlite::OptionalExtension as _;
@@ -9,10 +9,10 @@ use crate::audit::Row;
 use crate::limits;
 use crate::tables::{self, list, list_text};
 
-/// What every id starts with.
+/// The prefix of every id.
 const PREFIX: &str = "ckpt_";
 
-/// How much of a checkpoint is wanted.
+/// How much of a checkpoint is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointDetail {
     Summary,
@@ -21,7 +21,7 @@ pub enum CheckpointDetail {
 }
 
 impl CheckpointDetail {
-    /// Reads contextd's words; empty: context.
+    /// Parses contextd's words; empty: context.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match text {
             "summary" => Ok(Self::Summary),
@@ -34,7 +34,7 @@ impl CheckpointDetail {
     }
 }
 
-/// A checkpoint to keep.
+/// A checkpoint to store.
 #[derive(Clone, Debug, Default)]
 pub struct NewCheckpoint {
     pub session: String,
@@ -45,7 +45,7 @@ pub struct NewCheckpoint {
     pub everything: String,
 }
 
-/// A checkpoint that is kept.
+/// A stored checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub id: String,
@@ -66,7 +66,7 @@ impl Checkpoints {
         Self { store }
     }
 
-    /// Keeps a checkpoint and returns its id.
+    /// Stores a checkpoint and returns its id.
     pub async fn save(&self, new: NewCheckpoint, now: Timestamp) -> Result<String, Error> {
         let id = tables::new_id(PREFIX)?;
         let row = id.clone();
@@ -92,7 +92,7 @@ impl Checkpoints {
         Ok(id)
     }
 
-    /// Lists the checkpoints of a project, newest first. `only` is the session whose they must be.
+    /// Lists the checkpoints of a project, newest first. `only` restricts them to one session.
     pub async fn list(
         &self,
         project: &str,
@@ -112,7 +112,7 @@ impl Checkpoints {
             .await
     }
 
-    /// Returns a checkpoint of a project with its context and everything that was recorded.
+    /// Returns a checkpoint of a project with its context and its full record.
     pub async fn get(
         &self,
         project: &str,
@@ -145,7 +145,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Checkpoint> {
     })
 }
 
-/// Tells a session's calls: the last of them for going on, and all of them.
+/// Describes a session's calls: the last of them as context for resuming, and all of them as the record.
 pub fn describe_calls(project: &str, task: &str, summary: &str, rows: &[Row]) -> (String, String) {
     let mut head = format!("Project: {project}\n");
     if !task.is_empty() {

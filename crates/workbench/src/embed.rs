@@ -1,6 +1,6 @@
-//! Who makes vectors of texts: the words themselves, which need nothing; a model in a folder of the user's; an endpoint
-//! that speaks as OpenAI's does. Each maker has a name, which is stored beside every vector it made: vectors of
-//! different makers say nothing about each other and are never compared.
+//! Embedders turn texts into vectors: from the words themselves, which needs nothing; with a model in a
+//! folder of the user's; or with an endpoint compatible with OpenAI's. Each embedder has a name, which is
+//! stored with every vector: vectors of different embedders are not comparable and are never compared.
 
 mod endpoint;
 mod folder;
@@ -17,7 +17,7 @@ use crate::vectors::{self, Vector};
 pub use endpoint::Endpoint;
 pub use folder::Folder;
 
-/// A maker of vectors. Cheap to clone.
+/// An embedder. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub enum Embedder {
     #[default]
@@ -26,16 +26,16 @@ pub enum Embedder {
     Endpoint(Arc<Endpoint>),
 }
 
-/// A text in parts, each with what it counts where a maker can weigh.
+/// A text in parts, each with its weight for embedders that support weights.
 pub(crate) type Weighted = Vec<(String, f32)>;
 
 impl Embedder {
-    /// Reads a model from a folder: `config.json`, `model.safetensors` and `vocab.txt` of a BERT encoder.
+    /// Loads a model from a folder: `config.json`, `model.safetensors` and `vocab.txt` of a BERT encoder.
     pub fn from_folder(path: &Path) -> Result<Self, Error> {
         Ok(Self::Folder(Arc::new(Folder::open(path)?)))
     }
 
-    /// Returns the name that is stored beside each vector.
+    /// Returns the name that is stored with each vector.
     pub fn name(&self) -> &str {
         match self {
             Self::Words => vectors::MODEL,
@@ -44,7 +44,7 @@ impl Embedder {
         }
     }
 
-    /// Makes the vectors of texts, one for each, in their order.
+    /// Returns the vectors of texts, one for each, in their order.
     pub(crate) async fn make(&self, texts: Vec<Weighted>) -> Result<Vec<Vector>, Error> {
         match self {
             Self::Words => Ok(texts.iter().map(|text| of_words(text)).collect()),
@@ -63,7 +63,7 @@ fn of_words(text: &[(String, f32)]) -> Vector {
     Vector::of(&parts)
 }
 
-/// Models weigh by themselves.
+/// Joins the parts; models do their own weighting.
 fn joined(text: &[(String, f32)]) -> String {
     let parts: Vec<&str> =
         text.iter().map(|(part, _)| part.as_str()).filter(|part| !part.is_empty()).collect();

@@ -1,5 +1,5 @@
-//! Tools for agents that live in the daemon, beside those of `tools`: list a folder, search files, change a part of
-//! one. What they show is scrubbed; what they write is what they were given.
+//! Tools for in-process agents, in addition to those of `tools`: list a folder, search files, edit part of a
+//! file. Their output is scrubbed; what they write is written unchanged.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,20 +11,20 @@ use regex_automata::meta::Regex;
 use crate::files::{EntryKind, ProjectRoot, is_binary};
 use crate::{Project, Workbench, limits};
 
-/// Where to search, and for what.
+/// The parameters of a search.
 #[derive(Clone, Debug, Default)]
 pub struct FileSearch {
     /// A regular expression.
     pub pattern: String,
     /// A file or folder.
     pub path: String,
-    /// Only files whose names fit, such as `*.rs`; empty: all.
+    /// Only files whose names match, such as `*.rs`; empty: all.
     pub files: String,
-    /// Files that are passed over.
+    /// Files that are skipped.
     pub hidden: HiddenFiles,
 }
 
-/// Tells files that must not be looked into, by their absolute paths. Usually none.
+/// Selects files that must not be read, by their absolute paths. Usually none.
 #[derive(Clone, Default)]
 pub struct HiddenFiles(Option<Arc<Hides>>);
 
@@ -53,12 +53,12 @@ pub struct Edit {
     pub path: String,
     pub old: String,
     pub new: String,
-    /// Change every place; otherwise there must be one.
+    /// Replace every occurrence; otherwise there must be exactly one.
     pub all: bool,
 }
 
 impl Workbench {
-    /// Lists a folder: one entry a line, folders with a slash.
+    /// Lists a folder: one entry per line, folders with a slash.
     pub async fn list(&self, project: &Project, path: String) -> Result<String, Error> {
         self.run_blocking(project, move |root| {
             let entries = root.list(&path)?;
@@ -73,7 +73,7 @@ impl Workbench {
         .await
     }
 
-    /// Searches files: `path:line: text`, one place a line.
+    /// Searches files: `path:line: text`, one match per line.
     pub async fn search(&self, project: &Project, search: FileSearch) -> Result<String, Error> {
         let regex = regex(&search.pattern)?;
         self.run_blocking(project, move |root| {
@@ -93,14 +93,14 @@ impl Workbench {
         .await
     }
 
-    /// Reads a file as it is, for a program that could read it itself.
+    /// Reads a file unscrubbed, for a program that could read it itself.
     pub async fn read_raw(&self, project: &Project, path: String) -> Result<String, Error> {
         let project = project.clone();
         let read = tokio::task::spawn_blocking(move || text_of(&project.root, &path));
         read.await.map_err(|error| broken(&error))?
     }
 
-    /// Changes a part of a file.
+    /// Replaces part of a file.
     pub async fn edit(&self, project: &Project, edit: Edit) -> Result<String, Error> {
         let action = crate::policy::PolicyAction::Write { path: &edit.path, content: &edit.new };
         project.policies().enforce(action)?;
@@ -130,7 +130,7 @@ impl Workbench {
         .await
     }
 
-    /// Does something with files, away from threads that serve others; what it says is scrubbed.
+    /// Runs file operations on a blocking thread; the result is scrubbed.
     async fn run_blocking(
         &self,
         project: &Project,
@@ -152,6 +152,7 @@ fn broken(error: &tokio::task::JoinError) -> Error {
     Error::new(ErrorCode::CommandFailed, "the tool broke down").with_detail(error.to_string())
 }
 
+/// Reads a file as text, up to `READ_FILE_MAX` bytes.
 fn text_of(root: &ProjectRoot, path: &str) -> Result<String, Error> {
     let opened = root.open_file(path)?;
     let mut text = String::new();
@@ -160,6 +161,7 @@ fn text_of(root: &ProjectRoot, path: &str) -> Result<String, Error> {
     Ok(text)
 }
 
+/// Compiles a pattern; its length and the size of its automaton are limited.
 fn regex(pattern: &str) -> Result<Regex, Error> {
     if pattern.is_empty() || pattern.len() > limits::PATTERN_MAX_BYTES {
         return Err(Error::invalid(
@@ -174,9 +176,10 @@ fn regex(pattern: &str) -> Result<Regex, Error> {
         .map_err(|error| Error::invalid("pattern", format_args!("is no regular expression: {error}")))
 }
 
+/// Adds the matching lines of one file; binary files are skipped.
 fn search_file(regex: &Regex, path: &Path, file: &mut std::fs::File, found: &mut Vec<String>) {
     let mut bytes = Vec::new();
-    // What cannot be read is passed over, as `grep -s` does.
+    // Unreadable files are skipped, as `grep -s` does.
     if file.take(limits::SEARCH_FILE_MAX).read_to_end(&mut bytes).is_err() || is_binary(&bytes) {
         return;
     }
@@ -190,13 +193,15 @@ fn search_file(regex: &Regex, path: &Path, file: &mut std::fs::File, found: &mut
     }
 }
 
-/// Returns whether a file's name fits a pattern with `*`; one with a slash speaks of the whole path.
+/// Returns whether a file's name matches a pattern with `*`; a pattern with a slash is matched against the
+/// whole path.
 fn fits(pattern: &str, path: &Path) -> bool {
     let name = if pattern.contains('/') { Some(path.as_os_str()) } else { path.file_name() };
     let name = name.map(|name| name.to_string_lossy()).unwrap_or_default();
     pattern.is_empty() || wild(pattern.trim_start_matches("**/"), &name)
 }
 
+/// Whether a text matches a pattern in which `*` stands for any characters.
 fn wild(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Files of a project, read and written by path. Whatever a path says and however links are moved about meanwhile,
-//! nothing outside the project's root is touched: the kernel resolves beneath a descriptor of the root, or we walk
-//! there without following links. Content leaves here as it is, unscrubbed.
+//! Reads and writes files of a project by path. Whatever the path contains and however links are moved
+//! meanwhile, nothing outside the project's root is touched: the kernel resolves paths beneath a descriptor
+//! of the root, or we walk there without following links. Content is returned unscrubbed.
 
 mod walk;
 mod write;
@@ -24,7 +24,7 @@ pub use write::Written;
 
 use crate::limits;
 
-/// A project's root, held open: it stays the same folder whatever happens to its name.
+/// A project's root, held open: it stays the same folder even if it is renamed.
 #[derive(Debug)]
 pub struct ProjectRoot {
     folder: OwnedFd,
@@ -38,11 +38,11 @@ pub struct ProjectRoot {
 pub struct OpenedFile {
     pub file: File,
     pub bytes: u64,
-    /// The path below the root, as it was asked for.
+    /// The path below the root, as requested.
     pub path: PathBuf,
 }
 
-/// How much of a file is looked at to tell text from other things; what git looks at.
+/// How many bytes are inspected to detect binary files; the same as git.
 const HEAD: usize = 8000;
 
 impl ProjectRoot {
@@ -59,12 +59,12 @@ impl ProjectRoot {
         Ok(Self { folder, path, resolver, protected: protected.to_vec() })
     }
 
-    /// Returns where the root is.
+    /// Returns the path of the root.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the part of a path below the root; refuses what is elsewhere by its very name.
+    /// Returns the part of a path below the root; rejects paths that are lexically outside.
     pub fn below(&self, path: &str) -> Result<PathBuf, Error> {
         if path.is_empty() || path.contains('\0') {
             return Err(Error::invalid("path", "is empty or holds a NUL byte"));
@@ -88,7 +88,7 @@ impl ProjectRoot {
         Ok(if below.as_os_str().is_empty() { PathBuf::from(".") } else { below })
     }
 
-    /// Returns the text of a rule file in the root; none if there is none.
+    /// Returns the text of a rule file in the root; `None` if it does not exist.
     pub(crate) fn rule_file(&self, name: &str) -> Result<Option<String>, Error> {
         let wrong = |error: ProjectFileError| Error::new(ErrorCode::ConfigInvalid, format!("{name} {error}"));
         project_file::off_async_threads(|| {
@@ -105,7 +105,8 @@ impl ProjectRoot {
         })
     }
 
-    /// Opens a file for reading. Only plain files: opening a pipe or a device could wait, or do something.
+    /// Opens a file for reading. Only regular files: opening a pipe or a device could block or have side
+    /// effects.
     pub fn open_file(&self, path: &str) -> Result<OpenedFile, Error> {
         let below = self.below(path)?;
         let handle =
@@ -130,7 +131,7 @@ impl ProjectRoot {
 }
 
 impl OpenedFile {
-    /// Reads the start of the file and tells whether it is something else than text.
+    /// Reads the start of the file and returns whether it is binary.
     pub fn is_binary(&mut self) -> io::Result<(bool, Vec<u8>)> {
         let mut head = Vec::with_capacity(HEAD);
         (&mut self.file).take(HEAD as u64).read_to_end(&mut head)?;
@@ -138,7 +139,7 @@ impl OpenedFile {
     }
 }
 
-/// Tells text from other things by its start: text has no NUL, and hardly any bytes that are no UTF-8.
+/// Detects binary content by its start: text has no NUL and hardly any invalid UTF-8.
 pub fn is_binary(head: &[u8]) -> bool {
     let head = &head[..head.len().min(HEAD)];
     if memchr::memchr(0, head).is_some() {
@@ -153,9 +154,10 @@ fn outside(path: &str) -> Error {
     Error::new(ErrorCode::NotAllowed, format!("path: {path} is outside the project"))
 }
 
+/// Converts an error of the kernel to one that names the path and the reason.
 fn refused(path: &str, errno: Errno) -> Error {
     match errno {
-        // Beneath the root, these mean that the path, or a link in it, leads out.
+        // Beneath the root these mean that the path, or a link in it, leads outside.
         Errno::XDEV | Errno::LOOP => Error::new(
             ErrorCode::NotAllowed,
             format!("path: {path} leads out of the project or through too many links"),

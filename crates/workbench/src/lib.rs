@@ -1,6 +1,6 @@
-//! The workbench: tools every agent gets alike, in a sandbox, with secrets taken out of whatever they show. Answers come
-//! in tiers: a summary, a preview, a ref to the rest. Around them what outlives a session: memories, checkpoints,
-//! policies, skills, agents, cures of errors, and the audit of it all. Knows no protocol and no agent.
+//! The workbench: the same tools for every agent, in a sandbox, with secrets removed from all output. Answers
+//! come in tiers: a summary, a preview, a ref to the rest. It also holds what outlives a session: memories,
+//! checkpoints, policies, skills, agents, remediations, and their audit. Must not know any protocol or agent.
 
 pub mod answer;
 pub mod audit;
@@ -47,26 +47,26 @@ pub use ::scrub;
 pub use file_search::{Edit, FileSearch, HiddenFiles};
 pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteAnswer};
 
-/// What a workbench is made of; comes from the daemon's configuration.
+/// The parts of a workbench; from the daemon's configuration.
 #[derive(Debug)]
 pub struct WorkbenchSetup {
-    /// Probed already: which sandbox holds is found out once.
+    /// Already probed: the available sandbox tier is determined once.
     pub sandbox: Arc<Sandbox>,
     pub scrub: scrub::Config,
-    /// Where stored output is kept; a folder of its own.
+    /// The folder for stored output; used for nothing else.
     pub refs_folder: PathBuf,
     pub refs: refs::RefLimits,
-    /// Where everything is kept that outlives the daemon.
+    /// Holds everything that outlives the daemon.
     pub store: Store,
     pub ttl: SessionTtl,
     pub policies: Policies,
-    /// Who makes the vectors of memories.
+    /// The embedder of memories.
     pub embedder: embed::Embedder,
-    /// A server that is searched for them; none: the vectors are held in memory.
+    /// A Qdrant server to search; `None`: the vectors are held in memory.
     pub qdrant: Option<qdrant::QdrantServer>,
 }
 
-/// The tools, ready for use by all sessions.
+/// The tools, shared by all sessions.
 #[derive(Debug)]
 pub struct Workbench {
     sandbox: Arc<Sandbox>,
@@ -83,14 +83,15 @@ pub struct Workbench {
     remediations: Remediations,
 }
 
-/// Whether a project's own `.gitleaks.toml` counts. It can switch rules off, so that somebody must have looked at it.
+/// Whether a project's own `.gitleaks.toml` is used. It can switch rules off, so the user must have reviewed
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectRules {
     Ignored,
     Trusted,
 }
 
-/// A project that tools work on: its root, and the scrubber that knows its rules.
+/// A project that tools work on: its root, and the scrubber with its rules.
 #[derive(Clone, Debug)]
 pub struct Project {
     root: Arc<ProjectRoot>,
@@ -98,17 +99,17 @@ pub struct Project {
     policies: Policies,
 }
 
-/// The rule file of a project.
+/// The scrubbing rules of a project.
 const PROJECT_RULES: &str = ".gitleaks.toml";
 
-/// The policies of a project. Commands cannot change them, since the folder is protected.
+/// The policies of a project. Commands cannot change them, because the folder is protected.
 const PROJECT_POLICIES: &str = ".obey/policies.toml";
 
 impl Workbench {
     /// Loads the rules and opens the store.
     pub async fn open(setup: WorkbenchSetup) -> Result<Self, Error> {
         let rules = setup.scrub;
-        // Hundreds of expressions become automata: work, and not for a thread that serves others.
+        // Compiling hundreds of expressions takes long, so it runs on a blocking thread.
         let made = tokio::task::spawn_blocking(move || Scrubber::new(&rules)).await;
         let scrubber = made.map_err(|error| {
             Error::new(ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
@@ -136,22 +137,22 @@ impl Workbench {
         })
     }
 
-    /// Returns the tier commands run at.
+    /// Returns the sandbox tier of commands.
     pub fn tier(&self) -> Tier {
         self.sandbox.tier()
     }
 
-    /// Returns what the sandbox' probe found, for people.
+    /// Returns the findings of the sandbox probe, for people.
     pub fn sandbox_findings(&self) -> &sandbox::ProbeFindings {
         self.sandbox.findings()
     }
 
-    /// Returns the scrubber with the daemon's own rules.
+    /// Returns the scrubber with the daemon's rules.
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
 
-    /// Opens a project. Its root must have been registered by its user; no request names one.
+    /// Opens a project. Its root must have been registered by the user; a request cannot name one.
     pub fn project(&self, root: &Path, rules: ProjectRules) -> Result<Project, Error> {
         let root = ProjectRoot::open(root, &self.protected)?;
         let scrubber = match rules {
@@ -192,13 +193,13 @@ impl Workbench {
         &self.remediations
     }
 
-    /// Forgets everything a session stored.
+    /// Removes everything a session stored.
     pub fn end_session(&self, session: &SessionId) {
         self.refs.end_session(session);
     }
 
-    /// Forgets sessions whose time ran out and stored output that has expired; to be called now and then. Returns how
-    /// many sessions were closed.
+    /// Closes expired sessions and removes expired output; to be called periodically. Returns how many
+    /// sessions were closed.
     pub fn sweep(&self, now: Timestamp) -> usize {
         let over = self.sessions.expire(now);
         for session in &over {
@@ -210,17 +211,17 @@ impl Workbench {
 }
 
 impl Project {
-    /// Returns where the project is.
+    /// Returns the root of the project.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// Returns the scrubber that knows the project's rules.
+    /// Returns the scrubber with the project's rules.
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
 
-    /// Returns the policies that hold in the project.
+    /// Returns the policies of the project.
     pub fn policies(&self) -> &Policies {
         &self.policies
     }

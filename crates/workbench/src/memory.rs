@@ -1,5 +1,5 @@
-//! What was learnt, kept over sessions and restarts: stored, found by meaning and by words, judged by feedback. A
-//! memory's confidence moves with feedback and fades with time. Must be given scrubbed text only.
+//! Memories, kept across sessions and restarts: stored, found by meaning and by words, rated by feedback. A
+//! memory's confidence changes with feedback and decays with time. Must be given scrubbed text only.
 
 pub mod distill;
 mod index;
@@ -33,25 +33,25 @@ use crate::words;
 use index::Index;
 use mirror::Mirror;
 
-/// What every id starts with.
+/// The prefix of every id.
 const PREFIX: &str = "mem_";
 
-/// Confidence at the beginning: somebody said so, or we concluded it.
+/// Initial confidence of a stored memory and of a distilled one.
 pub const EXPLICIT: f64 = 0.8;
 pub const DISTILLED: f64 = 0.6;
 
-/// What feedback adds and takes; being wrong weighs more.
+/// What feedback adds and subtracts; a wrong memory weighs more.
 const HELPFUL: f64 = 0.1;
 const UNHELPFUL: f64 = 0.15;
 
-/// What a month without confirmation takes.
+/// Decay per month without confirmation.
 const FADING: f64 = 0.05;
 const MONTH_US: f64 = 30.0 * 24.0 * 3600.0 * 1e6;
 
-/// The comment that takes a memory out of searches.
+/// The comment that removes a memory from searches.
 const OUTDATED: &str = "outdated";
 
-/// A memory to keep.
+/// A memory to store.
 #[derive(Clone, Debug, Default)]
 pub struct NewMemory {
     pub title: String,
@@ -61,11 +61,11 @@ pub struct NewMemory {
     pub outcome: String,
     pub tags: Vec<String>,
     pub session: String,
-    /// Concluded by us instead of said by somebody.
+    /// Distilled by us, not stored by a caller.
     pub distilled: bool,
 }
 
-/// A memory that is kept.
+/// A stored memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     pub id: String,
@@ -73,7 +73,7 @@ pub struct Memory {
     pub description: String,
     pub content: String,
     pub outcome: String,
-    /// As it is now, faded.
+    /// The current confidence, after decay.
     pub confidence: f64,
     pub tags: Vec<String>,
 }
@@ -83,27 +83,27 @@ pub struct Memory {
 pub struct Memories {
     store: Store,
     embedder: Embedder,
-    /// Loaded when first needed.
+    /// Loaded on first use.
     index: Arc<OnceCell<RwLock<Index>>>,
-    /// Somebody makes vectors for memories that have none of the maker's.
+    /// A task is embedding memories that have no vector of this embedder.
     catching_up: Arc<AtomicBool>,
-    /// The maker could not be had; when it can again, there is something to be made up for.
+    /// The embedder failed; once it works again, missing vectors must be made.
     behind: Arc<AtomicBool>,
     /// A Qdrant server that is searched instead of vectors in memory.
     mirror: Option<Arc<Mirror>>,
 }
 
-/// How memories stand to the maker of their vectors.
+/// How many memories have a vector of the current embedder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingStatus {
     pub embedder: String,
     pub memories: u64,
-    /// Memories without a vector of this maker: found by their words alone until they have one.
+    /// Memories without a vector of this embedder; until they have one, only words find them.
     pub waiting: u64,
 }
 
 impl EmbeddingStatus {
-    /// Looks into a daemon's file without changing anything; none if it holds no memories yet.
+    /// Reads a daemon's file without changing it; `None` if it holds no memories yet.
     pub fn of_file(path: &Path, embedder: &Embedder) -> Result<Option<Self>, Error> {
         if !path.exists() {
             return Ok(None);
@@ -123,6 +123,7 @@ impl EmbeddingStatus {
     }
 }
 
+/// Counts the memories and those that still need a vector of this embedder.
 fn standing(connection: &Connection, embedder: &str) -> rusqlite::Result<EmbeddingStatus> {
     let sql = "SELECT count(*), coalesce(sum(model <> ?1), 0) FROM bench_memories";
     connection.query_row(sql, [embedder], |row| {
@@ -144,13 +145,13 @@ impl Memories {
         }
     }
 
-    /// Returns how many memories there are, and how many wait for a vector of the maker in use.
+    /// Returns how many memories exist, and how many wait for a vector of the current embedder.
     pub async fn standing(&self) -> Result<EmbeddingStatus, Error> {
         let embedder = self.embedder.name().to_owned();
         self.store.read(move |connection| standing(connection, &embedder)).await
     }
 
-    /// Keeps a memory and returns its id.
+    /// Stores a memory and returns its id.
     pub async fn keep(&self, place: &WorkPlace, new: NewMemory, now: Timestamp) -> Result<String, Error> {
         let index = self.index().await?;
         let id = tables::new_id(PREFIX)?;
@@ -175,12 +176,12 @@ impl Memories {
         Ok(id)
     }
 
-    /// Returns a memory; being read counts as use.
+    /// Returns a memory; reading it counts as use.
     pub async fn get(&self, place: &WorkPlace, id: &str, now: Timestamp) -> Result<Memory, Error> {
         let (place, wanted) = (place.clone(), id.to_owned());
         let found = self.store.write(Durability::Soon, move |connection| {
             let found = find(connection, &wanted, now)?.filter(|(_, owner, _)| {
-                // A memory may be read by everybody who could have found it.
+                // Every caller that could have found a memory may read it.
                 place.sees(owner, crate::place::Scope::Org)
             });
             if found.is_some() {
@@ -194,7 +195,7 @@ impl Memories {
         found.await?.ok_or_else(|| tables::unknown("id", "memory", id))
     }
 
-    /// Takes feedback in and returns the new confidence.
+    /// Records feedback and returns the new confidence.
     pub async fn judge(
         &self,
         place: &WorkPlace,
@@ -231,13 +232,14 @@ impl Memories {
         Ok(confidence)
     }
 
-    /// Has the mirror told of rows that changed.
+    /// Tells the mirror which rows changed.
     fn changed(&self, keys: impl IntoIterator<Item = i64>) {
         if let Some(mirror) = &self.mirror {
             mirror.changed(keys);
         }
     }
 
+    /// Returns the index, which is loaded on first use. Loading also starts the background work.
     async fn index(&self) -> Result<&RwLock<Index>, Error> {
         if let Some(index) = self.index.get() {
             return Ok(index);
@@ -252,8 +254,8 @@ impl Memories {
         Ok(index)
     }
 
-    /// Reads all memories once. Vectors another maker made are made again: they cannot be compared with ours. Words do that
-    /// at once; where it takes a while, searches go by words until it is done.
+    /// Reads all memories once. Vectors of another embedder are made again, because they are not comparable.
+    /// For words this happens now; otherwise searches use only words until it is done.
     async fn load(&self) -> Result<Index, Error> {
         if matches!(self.embedder, Embedder::Words) {
             while self.make_some().await?.is_some() {}
@@ -263,7 +265,8 @@ impl Memories {
         self.store.read(move |connection| Index::load(connection, &embedder, held)).await
     }
 
-    /// Makes the vector of a text; none if the maker cannot be had, which must not cost anybody a memory or a search.
+    /// Returns the vector of a text; `None` if the embedder fails, which must not lose a memory or fail a
+    /// search.
     async fn vector_of(&self, text: Weighted) -> Option<Vector> {
         match self.embedder.make(vec![text]).await {
             Ok(made) => {
@@ -280,12 +283,12 @@ impl Memories {
         }
     }
 
-    /// A vector as it is stored, with its maker's name; a missing one is nobody's.
+    /// Returns a vector in stored form, with its embedder's name; a missing one has no name.
     fn stored(&self, vector: Option<&Vector>) -> (String, Vec<u8>) {
         vector.map_or_else(Default::default, |vector| (self.embedder.name().to_owned(), vector.to_bytes()))
     }
 
-    /// Sees to it that memories without a vector of the maker get one, in the background and once at a time.
+    /// Embeds memories without a vector of this embedder in the background, one task at a time.
     fn catch_up(&self) {
         if self.catching_up.swap(true, Ordering::SeqCst) {
             return;
@@ -321,7 +324,7 @@ impl Memories {
         });
     }
 
-    /// Makes vectors for some memories that have none of the maker's; none if all have.
+    /// Embeds some memories without a vector of this embedder; `None` if all have one.
     async fn make_some(&self) -> Result<Option<Vec<(i64, Vector)>>, Error> {
         let embedder = self.embedder.name().to_owned();
         let texts = self.store.read(move |connection| foreign(connection, &embedder)).await?;
@@ -346,14 +349,14 @@ impl Memories {
     }
 }
 
-/// Returns a memory's confidence after it was last confirmed at `held_at`.
+/// Returns a memory's confidence after decay since it was last confirmed at `held_at`.
 pub(crate) fn faded(confidence: f64, held_at: Timestamp, now: Timestamp) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a few microseconds do not matter")]
     let months = now.0.saturating_sub(held_at.0).max(0) as f64 / MONTH_US;
     (confidence - FADING * months).clamp(0.0, 1.0)
 }
 
-/// What the maker of vectors gets to see of a memory.
+/// The text of a memory that is embedded.
 fn text_of(new: &NewMemory) -> Weighted {
     let part = |text: &str, weight| (text.to_owned(), weight);
     vec![
@@ -364,7 +367,7 @@ fn text_of(new: &NewMemory) -> Weighted {
     ]
 }
 
-/// The terms of a memory as the full-text index has them: each field as a line of terms.
+/// The terms of a memory in the full-text index, one list per field.
 #[derive(Clone, Debug)]
 struct Words([Vec<String>; 4]);
 
@@ -390,7 +393,7 @@ impl Words {
         select.query_row([key], |row| Ok(postings::length(row.get_ref(0)?.as_blob()?)))
     }
 
-    /// Every different term, once.
+    /// Every distinct term.
     fn all(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.0.iter().flatten().map(String::as_str).collect();
         all.sort_unstable();
@@ -399,6 +402,7 @@ impl Words {
     }
 }
 
+/// Inserts a memory with its vector.
 fn insert(
     connection: &Connection,
     id: &str,
@@ -435,6 +439,7 @@ fn insert(
 
 type StoredMemory = (i64, WorkPlace, Memory);
 
+/// Finds a memory by id.
 fn find(connection: &Connection, id: &str, now: Timestamp) -> rusqlite::Result<Option<StoredMemory>> {
     let mut select = connection.prepare_cached(
         "SELECT key, tenant, team, project, id, title, description, content, outcome, confidence, held_at, tags
@@ -443,6 +448,7 @@ fn find(connection: &Connection, id: &str, now: Timestamp) -> rusqlite::Result<O
     select.query_row([id], |row| read(row, now)).optional()
 }
 
+/// Reads a row; its confidence has faded since it was last confirmed.
 fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<StoredMemory> {
     let place = WorkPlace { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
     let tags: String = row.get(11)?;
@@ -458,7 +464,7 @@ fn read(row: &rusqlite::Row<'_>, now: Timestamp) -> rusqlite::Result<StoredMemor
     Ok((row.get(0)?, place, memory))
 }
 
-/// Some memories whose vector another maker made.
+/// Some memories whose vector comes from another embedder.
 fn foreign(connection: &Connection, embedder: &str) -> rusqlite::Result<Vec<(i64, Weighted)>> {
     let mut select = connection.prepare_cached(
         "SELECT key, title, description, content, tags FROM bench_memories WHERE model <> ?1 ORDER BY key LIMIT ?2",

@@ -1,8 +1,8 @@
-//! Whose something is: a project's, a team's, an organisation's. Tenants never see each other.
+//! The owner of an entry: a project, a team, an organisation. Tenants never see each other's entries.
 
 use domain::Error;
 
-/// Where a session works, and so what it may see and to whom what it keeps belongs.
+/// Where a session works: determines what it sees and who owns what it stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkPlace {
     pub tenant: String,
@@ -11,7 +11,7 @@ pub struct WorkPlace {
     pub project: String,
 }
 
-/// How far something is shared.
+/// How widely something is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Project,
@@ -20,7 +20,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Reads contextd's words; empty means `otherwise`.
+    /// Parses contextd's words; empty means `otherwise`.
     pub fn parse(text: &str, otherwise: Self) -> Result<Self, Error> {
         match text {
             "" => Ok(otherwise),
@@ -44,7 +44,7 @@ impl Scope {
 }
 
 impl WorkPlace {
-    /// Whether something that belongs to another place is seen from here at a scope.
+    /// Whether an entry of another place is visible from here at a scope.
     pub fn sees(&self, other: &Self, scope: Scope) -> bool {
         self.tenant == other.tenant
             && match scope {

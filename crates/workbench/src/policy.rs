@@ -1,6 +1,7 @@
-//! Policies: what must not be done with commands, paths and content, why, and what to do instead. Built-in ones, the
-//! user's and the project's. They are said before the sandbox would stop something, or where it would not; the sandbox
-//! stays the wall, because a text can always be written so that no reader of texts understands it.
+//! Policies: what must not be done with commands, paths and content, why, and what to do instead. Built-in
+//! ones, the user's and the project's. They explain a refusal before the sandbox would stop the action, or
+//! where it would not. The sandbox remains the boundary, because text can always be written so that no parser
+//! understands it.
 
 mod glob;
 mod rules;
@@ -18,7 +19,7 @@ use shell::Simple;
 
 use crate::limits;
 
-/// How bad a violation is.
+/// How severe a violation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -57,7 +58,7 @@ impl PolicySource {
     }
 }
 
-/// A policy for people.
+/// A policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub id: String,
@@ -82,7 +83,7 @@ impl Policy {
     }
 }
 
-/// What stands against an action.
+/// A policy that an action violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub id: String,
@@ -92,7 +93,7 @@ pub struct Violation {
     pub severity: Severity,
 }
 
-/// What is to be done.
+/// An action to check.
 #[derive(Clone, Copy, Debug)]
 pub enum PolicyAction<'a> {
     Command(&'a str),
@@ -101,21 +102,21 @@ pub enum PolicyAction<'a> {
         path: &'a str,
         content: &'a str,
     },
-    /// Something in words, with what belongs to it.
+    /// A description in words, with its content.
     Other(&'a str),
 }
 
-/// The policies that hold somewhere.
+/// A set of policies.
 #[derive(Clone, Debug)]
 pub struct Policies {
     list: Arc<[Policy]>,
 }
 
-/// Our own policies.
+/// The built-in policies.
 const OWN: &str = include_str!("../policies/obey.toml");
 
 impl Policies {
-    /// Reads the built-in policies and the user's file, where there is one. The user may disable by id.
+    /// Loads the built-in policies and the user's file, if there is one. The user may disable policies by id.
     pub fn new(user: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut list = rules::read("built-in policies", OWN, PolicySource::BuiltIn)?.policies;
         if let Some((name, text)) = user {
@@ -130,7 +131,7 @@ impl Policies {
         Self::checked(list)
     }
 
-    /// Adds a project's own policies. A project cannot take any away: agents may be able to write its files.
+    /// Adds a project's policies. A project cannot disable any: agents may be able to write its files.
     pub fn with_project(&self, name: &str, text: &str) -> Result<Self, Error> {
         let file = rules::read(name, text, PolicySource::Project)?;
         if !file.disable.is_empty() {
@@ -139,6 +140,7 @@ impl Policies {
         Self::checked(self.list.iter().cloned().chain(file.policies).collect())
     }
 
+    /// Checks that no id occurs twice.
     fn checked(list: Vec<Policy>) -> Result<Self, Error> {
         for (at, policy) in list.iter().enumerate() {
             if list[..at].iter().any(|other| other.id == policy.id) {
@@ -153,7 +155,7 @@ impl Policies {
         &self.list
     }
 
-    /// Returns what stands against an action, worst first.
+    /// Returns the violations of an action, worst first.
     pub fn check(&self, action: PolicyAction<'_>) -> Vec<Violation> {
         let view = View::of(action);
         let mut found: Vec<Violation> = self
@@ -174,7 +176,7 @@ impl Policies {
         found
     }
 
-    /// Refuses an action that a critical policy stands against (OBEY-1041); returns the warnings otherwise.
+    /// Rejects an action that violates a critical policy (OBEY-1041); otherwise returns the warnings.
     pub fn enforce(&self, action: PolicyAction<'_>) -> Result<Vec<Violation>, Error> {
         let found = self.check(action);
         match found.first() {
@@ -187,7 +189,7 @@ impl Policies {
     }
 }
 
-/// What rules look at: an action taken apart once.
+/// An action, parsed once for all rules.
 struct View<'a> {
     text: &'a str,
     commands: Vec<Simple>,
@@ -197,6 +199,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// Collects the commands, paths and content of an action, so that each policy can check its part.
     fn of(action: PolicyAction<'a>) -> Self {
         let mut view =
             Self { text: "", commands: Vec::new(), reads: Vec::new(), writes: Vec::new(), content: "" };

@@ -1,6 +1,6 @@
-//! A Qdrant server that holds the vectors of memories: what is asked of it and what its refusals mean. Messages and
-//! connection are those of the published client. Nothing readable is sent: vectors, numbers and fingerprints of names.
-//! Knows nothing of the tables, nor when something has to be sent.
+//! The client of a Qdrant server that holds the vectors of memories: the requests, and the meaning of its
+//! errors. Messages and connection are those of the published client. Nothing readable is sent: only vectors,
+//! numbers and fingerprints of names. Knows neither the tables nor when something must be sent.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::limits::{
     CANDIDATES_MAX, QDRANT_BATCH, QDRANT_CONNECT_WAIT, QDRANT_NAME_MAX, QDRANT_PAGE, QDRANT_WAIT,
 };
 
-/// What a point says beside its vector. All but the numbers are fingerprints.
+/// The payload fields of a point. All but the numbers are fingerprints.
 const STORE: &str = "store";
 const TENANT: &str = "tenant";
 const TEAM: &str = "team";
@@ -33,7 +33,7 @@ const STANDING: &str = "standing";
 const KEY: &str = "key";
 const PRINT: &str = "print";
 
-/// gRPC's numbers for what a server may answer.
+/// gRPC status codes of a server's responses.
 const CANCELLED: i32 = 1;
 const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
@@ -41,10 +41,10 @@ const PERMISSION_DENIED: i32 = 7;
 const UNAVAILABLE: i32 = 14;
 const UNAUTHENTICATED: i32 = 16;
 
-/// What the client says about connections under numbers that servers use for anything.
+/// Client messages about the connection, which come under codes that servers use for other errors too.
 const CONNECTION: &[&str] = &["Failed to connect", "transport error", "h2 protocol error"];
 
-/// A server and where on it memories are kept.
+/// A server and the collection for memories on it.
 pub struct QdrantServer {
     client: Qdrant,
     url: String,
@@ -60,7 +60,7 @@ impl fmt::Debug for QdrantServer {
     }
 }
 
-/// A memory as Qdrant holds it.
+/// A memory as Qdrant stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) id: u128,
@@ -70,7 +70,7 @@ pub(crate) struct Point {
     pub(crate) marks: PointFilterFields,
 }
 
-/// What a search filters by.
+/// The fields a search filters by.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PointFilterFields {
     pub(crate) store: String,
@@ -78,11 +78,12 @@ pub(crate) struct PointFilterFields {
     pub(crate) team: String,
     pub(crate) project: String,
     pub(crate) outcome: String,
-    /// Grows with confidence and with the time it was confirmed at: to be above a number means to be above a confidence now.
+    /// Grows with confidence and with the time of confirmation: a minimum of it is a minimum of the current
+    /// confidence.
     pub(crate) standing: f64,
 }
 
-/// Who may be found; what is none is not asked for.
+/// Which points may be found; `None`: not filtered by this.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) store: String,
@@ -94,7 +95,7 @@ pub(crate) struct Wanted {
 }
 
 impl Point {
-    /// Changes with everything the point says, so that a point that is out of date is known by this number alone.
+    /// A fingerprint of all fields, so that an outdated point is recognized by this number alone.
     pub(crate) fn print(&self) -> i64 {
         let mut hash = Sha256::new();
         for number in &self.vector {
@@ -145,20 +146,21 @@ impl Wanted {
     }
 }
 
-/// Returns what stands for a name that others need not read.
+/// Returns a fingerprint that replaces a name others need not read.
 pub(crate) fn fingerprint(text: &str) -> String {
     let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the id of a memory's point, the same wherever it is computed.
+/// Returns the id of a memory's point; deterministic.
 pub(crate) fn id_of(store: &str, memory: &str) -> u128 {
     let hash: [u8; 32] = Sha256::digest(format!("{store}/{memory}").as_bytes()).into();
     hash[..16].iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 impl QdrantServer {
-    /// `url` is the server's gRPC address, `key_env` the variable that `key` was read from. Connects to nothing yet.
+    /// `url` is the server's gRPC address, `key_env` the variable that `key` was read from. Does not connect
+    /// yet.
     pub fn new(url: &str, collection: &str, key_env: &str, key: &str) -> Result<Self, Error> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -170,7 +172,7 @@ impl QdrantServer {
                 "memory.qdrant_collection: {collection:?} is no name of up to {QDRANT_NAME_MAX} letters, digits, - and _"
             )));
         }
-        // The client would put a key that cannot be sent into its error.
+        // The client's error would contain a key that cannot be sent.
         if !key.chars().all(|letter| letter.is_ascii_graphic()) {
             return Err(invalid("memory.qdrant_key_env: holds characters that no key has".to_owned()));
         }
@@ -187,12 +189,12 @@ impl QdrantServer {
         Ok(Self { client, url, collection: collection.to_owned(), key_env: key_env.to_owned(), has_key })
     }
 
-    /// Returns where the server is.
+    /// Returns the server's address.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the collection for the vectors of one maker: those of different makers lie in different ones.
+    /// Returns the collection for one embedder's vectors; each embedder has its own.
     pub fn collection(&self, embedder: &str) -> String {
         format!("{}-{}", self.collection, fingerprint(embedder))
     }
@@ -202,14 +204,14 @@ impl QdrantServer {
         Ok(self.with_timeout(self.client.health_check()).await?.version)
     }
 
-    /// Sees to it that a collection is there and takes vectors of this width.
+    /// Ensures that a collection exists and accepts vectors of this width.
     pub(crate) async fn prepare(&self, collection: &str, width: usize) -> Result<(), Error> {
         if !self.check(collection, Some(width)).await? {
             let vectors = VectorParamsBuilder::new(width as u64, Distance::Cosine);
             let create = CreateCollectionBuilder::new(collection).vectors_config(vectors);
             match self.with_timeout(self.client.create_collection(create)).await {
                 Ok(_) => {}
-                // Another daemon was faster.
+                // Another daemon created it first.
                 Err(_) if self.check(collection, Some(width)).await? => {}
                 Err(error) => return Err(error),
             }
@@ -220,7 +222,7 @@ impl QdrantServer {
         self.index(collection, STANDING, FieldType::Float).await
     }
 
-    /// Whether there is such a collection; one that cannot take vectors of this width, where one is known, is an error.
+    /// Whether a collection exists; one that does not accept vectors of this width, if known, is an error.
     pub(crate) async fn check(&self, collection: &str, width: Option<usize>) -> Result<bool, Error> {
         let info = match self.with_timeout(self.client.collection_info(collection)).await {
             Ok(info) => info,
@@ -248,7 +250,7 @@ impl QdrantServer {
         self.with_timeout(self.client.create_field_index(index)).await.map(drop)
     }
 
-    /// Returns the collections of other makers.
+    /// Returns the collections of other embedders.
     pub(crate) async fn others(&self, collection: &str) -> Result<Vec<String>, Error> {
         let all = self.with_timeout(self.client.list_collections()).await?;
         let ours = format!("{}-", self.collection);
@@ -271,7 +273,7 @@ impl QdrantServer {
             }
             let page = self.with_timeout(self.client.scroll(scroll)).await?;
             for point in page.result {
-                // What has no fingerprint of ours is out of date.
+                // A point without our fingerprint counts as outdated.
                 if let Some(id) = point.id.as_ref().and_then(id_from_wire) {
                     found.insert(id, integer(&point.payload, PRINT).unwrap_or_default());
                 }
@@ -283,7 +285,7 @@ impl QdrantServer {
         }
     }
 
-    /// Returns how many points of a store there are.
+    /// Returns the number of points of a store.
     pub(crate) async fn count(&self, collection: &str, store: &str) -> Result<u64, Error> {
         let wanted = Wanted { store: store.to_owned(), ..Wanted::default() };
         let count = CountPointsBuilder::new(collection).filter(wanted.to_wire()).exact(true);
@@ -291,7 +293,7 @@ impl QdrantServer {
         Ok(answer.result.map_or(0, |result| result.count))
     }
 
-    /// Adds points or replaces them.
+    /// Adds or replaces points.
     pub(crate) async fn put(&self, collection: &str, points: &[Point]) -> Result<(), Error> {
         for points in points.chunks(QDRANT_BATCH) {
             let points: Vec<PointStruct> = points.iter().map(Point::to_wire).collect();
@@ -336,7 +338,7 @@ impl QdrantServer {
         Ok(found.result.iter().filter_map(|point| integer(&point.payload, KEY)).collect())
     }
 
-    /// Waits for an answer, but not for ever: the client tries a broken connection twice.
+    /// Limits the wait for a response: the client retries a broken connection.
     async fn with_timeout<T>(&self, asked: impl Future<Output = Result<T, QdrantError>>) -> Result<T, Error> {
         let longest: Duration = QDRANT_WAIT + QDRANT_CONNECT_WAIT;
         match tokio::time::timeout(longest, asked).await {
@@ -345,7 +347,7 @@ impl QdrantServer {
         }
     }
 
-    /// Says what an error of the client means to whoever set the server up.
+    /// Translates a client error for the person who configured the server.
     fn meaning(&self, error: &QdrantError) -> Error {
         let (QdrantError::ResponseError { status } | QdrantError::ResourceExhaustedError { status, .. }) =
             error
@@ -374,6 +376,7 @@ impl QdrantServer {
         }
     }
 
+    /// Returns the error for a server that does not answer.
     fn silent(&self, detail: &str) -> Error {
         let message = format!(
             "Qdrant at {} does not answer; memory.qdrant_url must be its gRPC address, usually port 6334",
@@ -405,7 +408,7 @@ fn integer(payload: &HashMap<String, Value>, name: &str) -> Option<i64> {
     }
 }
 
-/// Qdrant knows numbers and UUIDs; ours are UUIDs without a meaning.
+/// Qdrant accepts numbers and UUIDs; ours are UUIDs without a meaning.
 fn id_to_wire(id: u128) -> PointId {
     let hex = format!("{id:032x}");
     let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");

@@ -1,4 +1,4 @@
-//! Names nobody can guess: the only place with randomness.
+//! Unguessable names: the only place with randomness.
 
 use std::io;
 

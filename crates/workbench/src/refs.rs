@@ -1,6 +1,6 @@
-//! Stored output: scrubbed content too long for an answer, kept per session for a while and fetched by an id nobody can
-//! guess. Small content stays in memory, large content is in files only our user can read. Nothing survives a restart.
-//! Must be given scrubbed content only.
+//! Stored output: scrubbed content too long for an answer, kept per session for a limited time and fetched by
+//! an unguessable id. Small content stays in memory, large content is in files only our user can read.
+//! Nothing survives a restart. Must be given scrubbed content only.
 
 mod writer;
 
@@ -22,18 +22,18 @@ pub use writer::Writer;
 
 use crate::limits;
 
-/// What every id starts with.
+/// The prefix of every id.
 pub const REF_PREFIX: &str = "ref_";
 
 /// How much is kept, and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct RefLimits {
     pub ttl: Duration,
-    /// Largest single content; of more, the first part and the end are kept.
+    /// Largest single content; of more, the beginning and the end are kept.
     pub content_bytes: u64,
-    /// Of one session; the oldest go first.
+    /// Per session; the oldest are removed first.
     pub session_bytes: u64,
-    /// Of all sessions; the oldest go first.
+    /// Of all sessions; the oldest are removed first.
     pub total_bytes: u64,
     /// Content up to this size stays in memory.
     pub memory_bytes: usize,
@@ -51,7 +51,7 @@ impl Default for RefLimits {
     }
 }
 
-/// What content is, for those who show it.
+/// The type of content, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentKind {
     Text,
@@ -60,7 +60,7 @@ pub enum ContentKind {
 }
 
 impl ContentKind {
-    /// Returns the word contextd's answers carry.
+    /// Returns the word in contextd's answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -70,12 +70,12 @@ impl ContentKind {
     }
 }
 
-/// A piece of stored content.
+/// A part of stored content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     pub bytes: Vec<u8>,
     pub kind: ContentKind,
-    /// Of the whole content.
+    /// The size of the whole content.
     pub total_bytes: u64,
 }
 
@@ -92,7 +92,7 @@ struct RefEntry {
     bytes: u64,
     kind: ContentKind,
     expires: Instant,
-    /// Counts up; lower is older.
+    /// Increasing; a lower number is older.
     number: u64,
 }
 
@@ -104,6 +104,7 @@ impl Drop for RefEntry {
     }
 }
 
+/// Removes a file; a missing one is not an error.
 fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -127,7 +128,7 @@ pub struct Refs {
 }
 
 impl Refs {
-    /// Opens the store; what a former daemon left in the folder is removed.
+    /// Opens the store; removes what a previous daemon left in the folder.
     pub fn open(folder: PathBuf, limits: RefLimits) -> io::Result<Arc<Self>> {
         match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
             Ok(()) => {}
@@ -142,13 +143,13 @@ impl Refs {
         Ok(Arc::new(Self { folder, limits, entries: Mutex::default() }))
     }
 
-    /// Starts on new content.
+    /// Starts new content.
     pub fn writer(self: &Arc<Self>, session: &SessionId) -> io::Result<Writer> {
         Writer::new(Arc::clone(self), session.clone())
     }
 
-    /// Returns content, or the part of it from `offset` on, at most `max` bytes. Only the session it belongs to gets it,
-    /// or whoever may ask without one.
+    /// Returns content, or the part of it from `offset` on, at most `max` bytes. Only the session that owns
+    /// it may read it, or a caller that needs no session.
     pub fn read(
         &self,
         session: Option<&SessionId>,
@@ -174,7 +175,7 @@ impl Refs {
             Body::Memory(all) => {
                 return Ok(Content { bytes: all[from..from + len].to_vec(), kind, total_bytes });
             }
-            // Opened while nobody can remove it, read when others may go on.
+            // Opened under the lock, so that it cannot be removed; read after the lock is released.
             Body::File(path) => File::open(path).map_err(|error| failed(&error))?,
         };
         drop(entries);
@@ -186,12 +187,12 @@ impl Refs {
         Ok(Content { bytes, kind, total_bytes })
     }
 
-    /// Forgets everything a session stored.
+    /// Removes everything a session stored.
     pub fn end_session(&self, session: &SessionId) {
         self.entries().by_id.retain(|_, entry| entry.session != *session);
     }
 
-    /// Forgets what has expired; returns how many.
+    /// Removes what has expired; returns how many.
     pub fn sweep(&self) -> usize {
         let now = Instant::now();
         let mut entries = self.entries();
@@ -200,7 +201,7 @@ impl Refs {
         before - entries.by_id.len()
     }
 
-    /// Returns the bytes that are stored at the moment.
+    /// Returns the number of stored bytes.
     pub fn stored_bytes(&self) -> u64 {
         self.entries().by_id.values().map(|entry| entry.bytes).sum()
     }
@@ -209,7 +210,7 @@ impl Refs {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes content in, and lets the oldest go where there is too much.
+    /// Adds content, and removes the oldest if there is too much.
     fn add(&self, id: String, session: SessionId, body: Body, bytes: u64, kind: ContentKind) {
         let expires = Instant::now() + self.limits.ttl;
         let mut entries = self.entries();
@@ -221,7 +222,7 @@ impl Refs {
     }
 }
 
-/// Removes the oldest of the entries meant until they take no more than `most`; never the newest itself.
+/// Removes the oldest of the selected entries until they take no more than `most`; never the newest.
 fn shrink(entries: &mut Entries, most: u64, newest: u64, meant: impl Fn(&RefEntry) -> bool) {
     loop {
         let total: u64 = entries.by_id.values().filter(|entry| meant(entry)).map(|entry| entry.bytes).sum();

@@ -1,4 +1,4 @@
-//! Errors that were met and what cured them. Two errors are the same when they differ only in paths, numbers, addresses
+//! Known errors and their solutions. Two errors are equal if they differ only in paths, numbers, addresses
 //! and the like; similar ones are found by their words. Must be given scrubbed text only.
 
 use domain::{Error, Timestamp};
@@ -10,13 +10,13 @@ use crate::place::WorkPlace;
 use crate::tables;
 use crate::vectors::{self, Vector, similarity};
 
-/// What every id starts with.
+/// The prefix of every id.
 const PREFIX: &str = "rem_";
 
-/// Less similar errors are other errors.
+/// Less similar errors are not related.
 const SIMILARITY_MIN: f32 = 0.25;
 
-/// An error and its cure.
+/// An error and its solution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remediation {
     pub title: String,
@@ -25,7 +25,7 @@ pub struct Remediation {
     pub more: RemediationDetails,
 }
 
-/// What else is known.
+/// Further details.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemediationDetails {
@@ -35,7 +35,7 @@ pub struct RemediationDetails {
     pub affected_files: Vec<String>,
 }
 
-/// A cure that may fit.
+/// A solution that may apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemediationMatch {
     pub id: String,
@@ -47,7 +47,7 @@ pub struct RemediationMatch {
     pub similarity: f32,
 }
 
-/// All cures of the daemon.
+/// All remediations of the daemon.
 #[derive(Clone, Debug)]
 pub struct Remediations {
     store: Store,
@@ -58,7 +58,7 @@ impl Remediations {
         Self { store }
     }
 
-    /// Records a cure. An error that is known keeps its id and gets the newer cure.
+    /// Records a remediation. A known error keeps its id and gets the newer solution.
     pub async fn record(&self, place: &WorkPlace, new: Remediation, now: Timestamp) -> Result<String, Error> {
         let (id, place) = (tables::new_id(PREFIX)?, place.clone());
         let pattern = pattern(&new.problem);
@@ -113,7 +113,7 @@ impl Remediations {
             .await
     }
 
-    /// Returns cures for an error, the most similar first; those of this project before equals of others.
+    /// Returns remediations for an error, the most similar first; among equals those of this project first.
     pub async fn search(
         &self,
         place: &WorkPlace,
@@ -137,7 +137,7 @@ impl Remediations {
                     let bytes: Vec<u8> = row.get(7)?;
                     let similarity = match Vector::from_bytes(&bytes) {
                         _ if known == pattern => 1.0,
-                        // Only the same error is the same.
+                        // Only an equal error may reach 1.
                         Some(vector) => similarity(wanted.numbers(), vector.numbers()).min(0.99),
                         None => continue,
                     };
@@ -157,7 +157,7 @@ impl Remediations {
                     let by_similarity = other.similarity.total_cmp(&one.similarity);
                     by_similarity.then(other_ours.cmp(one_ours)).then(one_key.cmp(other_key))
                 });
-                // The same error cured the same way in two projects is told once.
+                // The same error with the same solution in two projects is listed once.
                 let mut told = std::collections::BTreeSet::new();
                 found.retain(|(cure, _, _, pattern)| told.insert((pattern.clone(), cure.solution.clone())));
                 Ok(found.into_iter().map(|(cure, ..)| cure).take(limit).collect())
@@ -170,11 +170,11 @@ fn vector(pattern: &str, context: &str, symptoms: &str) -> Vector {
     Vector::of(&[(pattern, 1.0), (context, 0.3), (symptoms, 0.3)])
 }
 
-/// Returns an error without what differs from machine to machine and from run to run.
+/// Returns an error without the parts that differ between machines and runs.
 pub fn pattern(error: &str) -> String {
     let mut words = Vec::new();
     for word in error.split_whitespace() {
-        // Before brackets go: `[::1]:80` needs its own.
+        // Before brackets are removed: `[::1]:80` needs its own.
         if is_address(&word.trim_end_matches([',', ';', ':', '.', ')']).to_lowercase()) {
             words.push("<address>".to_owned());
             continue;
@@ -189,6 +189,7 @@ pub fn pattern(error: &str) -> String {
     words.join(" ")
 }
 
+/// Replaces what differs between equal errors, such as paths, addresses and numbers, by placeholders.
 fn normal(word: &str) -> String {
     let lower = word.to_lowercase();
     if is_address(&lower) {

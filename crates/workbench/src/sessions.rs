@@ -1,6 +1,6 @@
-//! Sessions of the workbench: which project a session id means, whose it is, and when it is over. Started by somebody,
-//! made on first use, or adopted from the session core. Open ones are in memory; what must outlive the daemon is in the
-//! tables.
+//! Sessions of the workbench: maps a session id to its project and owner, and tracks when it expires. Started
+//! explicitly, created on first use, or adopted from the session core. Open ones are in memory; what must
+//! outlive the daemon is in the tables.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use storage::{Durability, Store};
 use crate::place::WorkPlace;
 use crate::{Project, limits};
 
-/// How long sessions live.
+/// How long sessions stay open.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTtl {
     /// Without use.
     pub idle: Duration,
-    /// At all.
+    /// In total.
     pub longest: Duration,
 }
 
@@ -31,25 +31,25 @@ impl Default for SessionTtl {
     }
 }
 
-/// A session that is open.
+/// An open session.
 #[derive(Debug)]
 pub struct Session {
     pub id: SessionId,
     pub project: Project,
     pub place: WorkPlace,
-    /// What it is for; empty where nobody said.
+    /// Its purpose; empty if unknown.
     pub task: String,
     pub started_at: Timestamp,
-    /// The session core's; it lives as long as there.
+    /// Owned by the session core, and open as long as it is there.
     pub adopted: bool,
     used_at: AtomicI64,
 }
 
-/// What is known of a session id.
+/// What is known about a session id.
 #[derive(Clone, Debug)]
 pub enum SessionLookup {
     Open(Arc<Session>),
-    /// Its time ran out; it may be opened again on the same project.
+    /// It has expired; it may be reopened on the same project.
     Expired(StoredSession),
     Ended,
     Unknown,
@@ -84,7 +84,7 @@ impl Sessions {
         Self { store, ttl, open: Mutex::default() }
     }
 
-    /// Returns what is known of an id; one that is open is in use from now on.
+    /// Looks up an id. Finding an open session counts as use.
     pub async fn find(&self, id: &SessionId, now: Timestamp) -> Result<SessionLookup, Error> {
         if let Some(session) = self.open().get(id).cloned()
             && !session.is_over(self.ttl, now)
@@ -116,7 +116,7 @@ impl Sessions {
         })
     }
 
-    /// Opens a session. The id must be new, or one whose time ran out.
+    /// Opens a session. The id must be new or expired.
     pub async fn open_as(
         &self,
         id: SessionId,
@@ -155,7 +155,7 @@ impl Sessions {
                 })
                 .await?;
         }
-        // Two callers may have used a new id at once; both get the same session.
+        // Two callers may use a new id concurrently; both get the same session.
         let mut open = self.open();
         let current = open.entry(id).or_insert_with(|| Arc::clone(&session));
         if current.is_over(self.ttl, now) {
@@ -164,7 +164,7 @@ impl Sessions {
         Ok(Arc::clone(current))
     }
 
-    /// Ends a session for good.
+    /// Ends a session permanently.
     pub async fn end(&self, id: &SessionId, outcome: &str, now: Timestamp) -> Result<(), Error> {
         self.open().remove(id);
         let (row, outcome) = (id.to_string(), outcome.to_owned());
@@ -179,7 +179,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Closes sessions whose time ran out, and returns them.
+    /// Closes expired sessions, and returns them.
     pub fn expire(&self, now: Timestamp) -> Vec<SessionId> {
         let mut open = self.open();
         let over: Vec<SessionId> = open
@@ -198,7 +198,7 @@ impl Sessions {
     }
 }
 
-/// Checks an id that a caller made up: the usual prefix, then letters, digits, `_` and `-`.
+/// Validates an id chosen by a caller: the usual prefix, then letters, digits, `_` and `-`.
 pub fn check_id(text: &str) -> Result<SessionId, Error> {
     let rest = text.strip_prefix(SESSION_PREFIX).unwrap_or_default();
     let plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');

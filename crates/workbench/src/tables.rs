@@ -1,18 +1,18 @@
-//! The workbench's tables in the daemon's file: made and brought up to date here, used by the parts they belong to.
-//! Their version is their own, so that the session core and the workbench can change apart.
+//! Creates and migrates the workbench's tables in the daemon's file; the modules that own them use them. They
+//! have a separate version, so that the session core and the workbench can change independently.
 
 use domain::{Error, ErrorCode};
 use rusqlite::OptionalExtension as _;
 use storage::{Durability, Store};
 
-/// Each step brings the tables from version N to N+1. Steps are never changed once released.
+/// Each step migrates the tables from version N to N+1. Released steps are never changed.
 const STEPS: &[&str] = &[
     include_str!("tables/schema_1.sql"),
     include_str!("tables/schema_2.sql"),
     include_str!("tables/schema_3.sql"),
 ];
 
-/// Makes the tables or brings older ones up to date; those of a newer version are refused (OBEY-1011).
+/// Creates the tables or migrates older ones; newer versions are rejected (OBEY-1011).
 pub(crate) async fn prepare(store: &Store) -> Result<(), Error> {
     let known = STEPS.len();
     let found = store.write(Durability::Synced, move |connection| {
@@ -42,17 +42,17 @@ pub(crate) async fn prepare(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a list of texts that a column holds as JSON.
+/// Parses a list of texts that a column holds as JSON.
 pub(crate) fn list(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Writes a list of texts for a column.
+/// Serializes a list of texts for a column.
 pub(crate) fn list_text(list: &[String]) -> String {
     serde_json::to_string(list).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Makes an id nobody can guess.
+/// Returns an unguessable id.
 pub(crate) fn new_id(prefix: &str) -> Result<String, Error> {
     let name = crate::random::name().map_err(|error| {
         Error::new(ErrorCode::StorageFailed, "the system gives no randomness").with_detail(error.to_string())
@@ -60,7 +60,7 @@ pub(crate) fn new_id(prefix: &str) -> Result<String, Error> {
     Ok(format!("{prefix}{name}"))
 }
 
-/// Makes the error for an entry that is not there, or not for this caller.
+/// Returns the error for an entry that does not exist or is not visible to this caller.
 pub(crate) fn unknown(field: &str, what: &str, id: &str) -> Error {
     Error::new(ErrorCode::ItemNotFound, format!("{field}: there is no {what} {id:?} here"))
 }

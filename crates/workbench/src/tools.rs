@@ -1,4 +1,4 @@
-//! The tools themselves: run a command, read a file, write one, fetch stored output. Whatever leaves here is scrubbed:
+//! The tools: run a command, read a file, write one, fetch stored output. Everything they return is scrubbed:
 //! output, previews, summaries (which show commands and paths) and errors.
 
 use std::ffi::OsString;
@@ -19,18 +19,18 @@ use crate::scrub::{KnownSecret, Scrubber};
 use crate::{Project, Workbench, limits};
 use sandbox::{Command, CommandEnd, Limits, Network, Output, Running, Tier};
 
-/// A command for a shell.
+/// A shell command.
 #[derive(Clone, Debug)]
 pub struct Exec {
     pub command: String,
-    /// Below the project's root, or absolute inside it; empty: the root.
+    /// Relative to the project's root, or absolute inside it; empty: the root.
     pub working_dir: String,
-    /// None: half a minute.
+    /// `None`: 30 seconds.
     pub timeout: Option<Duration>,
     pub env: Vec<(String, String)>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct ExecAnswer {
     pub summary: String,
@@ -49,17 +49,17 @@ pub struct Read {
     pub path: String,
     /// The first line, counted from 1; 0: from the start.
     pub offset: u64,
-    /// How many lines; 0: all.
+    /// The number of lines; 0: all.
     pub limit: u64,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Debug)]
 pub struct ReadAnswer {
     pub summary: String,
     pub content: Captured,
     pub total_lines: u64,
-    /// Not text: only its size is told.
+    /// Not text: only its size is returned.
     pub binary: bool,
     pub tokens_used: u64,
 }
@@ -72,7 +72,7 @@ pub struct Write {
     pub append: bool,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub struct WriteAnswer {
     pub summary: String,
@@ -85,19 +85,19 @@ pub struct WriteAnswer {
 pub struct ContentAnswer {
     pub content: String,
     pub kind: ContentKind,
-    /// Of all of it; more than is returned if it is too long for one answer.
+    /// The total size; more than is returned if it is too long for one answer.
     pub total_bytes: u64,
     pub tokens_used: u64,
 }
 
-/// A piece of raw output on its way to the scrubber.
+/// A chunk of raw output for the scrubber.
 enum Chunk {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
 }
 
 impl Workbench {
-    /// Runs a command in the sandbox. A command that fails is an answer, not an error.
+    /// Runs a command in the sandbox. A failing command is an answer, not an error.
     pub async fn exec(
         &self,
         session: &SessionId,
@@ -107,7 +107,7 @@ impl Workbench {
         self.exec_until(session, project, exec, std::future::pending()).await
     }
 
-    /// Runs a command that is killed when the last argument is done; what it has printed until then is its output.
+    /// Runs a command that is killed when `stop` completes; its output up to then is returned.
     pub async fn exec_until(
         &self,
         session: &SessionId,
@@ -138,6 +138,7 @@ impl Workbench {
         })
     }
 
+    /// Runs a command and captures its output, until it ends, times out or is stopped.
     async fn exec_raw(
         &self,
         session: &SessionId,
@@ -157,12 +158,12 @@ impl Workbench {
         let (stdout, stderr) = (capture()?, capture()?);
         let mut running = Stoppable { running: self.sandbox.run(command).await?, stop: Some(stop) };
         let first = match running.next().await {
-            // It said nothing: there is nothing to scrub, and nobody need be woken for it.
+            // Without output there is nothing to scrub and no need for another thread.
             Some(Output::Ended(end)) => return Ok((end, silent(stdout)?, silent(stderr)?)),
             first => first,
         };
         let (chunks, waiting) = mpsc::channel(limits::CHUNKS_WAITING_MAX);
-        // Scrubbing is work, and the disk may be slow: neither belongs on a thread that serves others.
+        // Scrubbing is CPU work and the disk may be slow, so both run on a blocking thread.
         let captured = tokio::task::spawn_blocking(move || take_all(waiting, stdout, stderr));
         let end = hand_on(running, first, chunks).await;
         let captured = captured.await.map_err(|error| storage(&error.to_string()))?;
@@ -186,7 +187,7 @@ impl Workbench {
         done.await.map_err(|error| storage(&error.to_string()))?
     }
 
-    /// Writes a file of the project, or adds to it.
+    /// Writes a file of the project, or appends to it.
     pub async fn write(&self, project: &Project, write: Write) -> Result<WriteAnswer, Error> {
         let project = project.clone();
         let done = tokio::task::spawn_blocking(move || {
@@ -195,7 +196,7 @@ impl Workbench {
         done.await.map_err(|error| storage(&error.to_string()))?
     }
 
-    /// Stores text that is scrubbed already and returns its ref; none if it is empty.
+    /// Stores text that is already scrubbed and returns its ref; `None` if it is empty.
     pub async fn store_text(&self, session: &SessionId, text: String) -> Result<Option<String>, Error> {
         let (refs, session) = (Arc::clone(&self.refs), session.clone());
         let stored = tokio::task::spawn_blocking(move || {
@@ -207,7 +208,8 @@ impl Workbench {
         stored.map_err(|error| storage(&error.to_string()))
     }
 
-    /// Returns stored output, as much as one answer holds, from `offset` on. With a session, only what is the session's.
+    /// Returns stored output from `offset` on, as much as one answer holds. With a session, only output of
+    /// that session.
     pub async fn content(
         &self,
         session: Option<&SessionId>,
@@ -226,13 +228,13 @@ impl Workbench {
     }
 }
 
-/// What a command is given to know must not come back by its output.
+/// Secrets in a command's environment must not appear in its output.
 fn scrubber_for(project: &Project, exec: &Exec) -> Result<Scrubber, Error> {
     let given = KnownSecret::from_env(exec.env.iter().map(|(name, value)| (name, value)));
     if given.is_empty() { Ok(project.scrubber.clone()) } else { project.scrubber.adding_known(&given) }
 }
 
-/// Checks a request and makes a command of it.
+/// Validates a request and builds its command.
 fn command(root: &ProjectRoot, exec: &Exec) -> Result<Command, Error> {
     if exec.command.trim().is_empty() {
         return Err(Error::invalid("cmd", "is empty"));
@@ -266,15 +268,15 @@ fn capture(refs: &Arc<Refs>, session: &SessionId, stream: crate::scrub::Stream) 
     Ok(Capture::new(stream, writer))
 }
 
-/// A command that is killed when something is done.
+/// A command that is killed when a future completes.
 struct Stoppable<'a, F> {
     running: Running,
-    /// None: it was.
+    /// `None` after the future has completed.
     stop: Option<Pin<&'a mut F>>,
 }
 
 impl<F: Future<Output = ()>> Stoppable<'_, F> {
-    /// Returns what comes next, as [`Running::next`] does.
+    /// Returns the next output, as [`Running::next`] does.
     async fn next(&mut self) -> Option<Output> {
         if let Some(stop) = &mut self.stop {
             tokio::select! {
@@ -289,7 +291,8 @@ impl<F: Future<Output = ()>> Stoppable<'_, F> {
     }
 }
 
-/// Hands a command's output on until its end. When the taker is gone, the command is killed by being dropped.
+/// Forwards a command's output until its end. If the receiver is gone, the command is killed by being
+/// dropped.
 async fn hand_on<F: Future<Output = ()>>(
     mut running: Stoppable<'_, F>,
     first: Option<Output>,
@@ -310,11 +313,12 @@ async fn hand_on<F: Future<Output = ()>>(
     None
 }
 
-/// Ends the capture of an output that brought nothing.
+/// Ends the capture of an empty output.
 fn silent(capture: Capture) -> Result<Captured, Error> {
     capture.finish(ContentKind::Text).map_err(|error| storage(&error.to_string()))
 }
 
+/// Captures both outputs until the command closes them. Blocks, so it runs on a blocking thread.
 fn take_all(
     mut chunks: mpsc::Receiver<Chunk>,
     mut stdout: Capture,
@@ -329,6 +333,7 @@ fn take_all(
     Ok((stdout.finish(ContentKind::Text)?, stderr.finish(ContentKind::Text)?))
 }
 
+/// Reads a file if the policies allow it. Of a binary file only a summary is returned.
 fn read_file(
     refs: &Arc<Refs>,
     session: &SessionId,
@@ -358,10 +363,11 @@ fn read_file(
     Ok(ReadAnswer { summary, total_lines: content.lines, content, binary, tokens_used })
 }
 
+/// Reads the rest of a file into the capture, up to the size limit.
 fn fill(capture: &mut Capture, head: &[u8], opened: &mut OpenedFile) -> std::io::Result<()> {
     capture.push(head)?;
     let mut buffer = vec![0; sandbox::limits::OUTPUT_CHUNK_MAX];
-    // A file may grow while it is read; what was promised is what it was when it was opened.
+    // A file may grow while it is read; the size limit still applies.
     let mut left = limits::READ_FILE_MAX.saturating_sub(head.len() as u64);
     loop {
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -375,6 +381,7 @@ fn fill(capture: &mut Capture, head: &[u8], opened: &mut OpenedFile) -> std::io:
     }
 }
 
+/// Writes a file if the policies allow it.
 fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
     let action = PolicyAction::Write { path: &write.path, content: &write.content };
     let warnings = project.policies.enforce(action)?;
@@ -395,6 +402,7 @@ fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
     Ok(WriteAnswer { summary, bytes_written: written.bytes, tokens_used })
 }
 
+/// Returns one line about how a command ended.
 fn exec_summary(shown: &str, end: &CommandEnd, stdout: &Captured) -> String {
     let mut facts = if end.timed_out {
         format!("timed out after {} s", end.duration.as_secs())
@@ -407,13 +415,13 @@ fn exec_summary(shown: &str, end: &CommandEnd, stdout: &Captured) -> String {
     format!("Executed: {shown} ({facts}) [sandbox: {}]", end.tier)
 }
 
-/// What policies have to say about something that is done all the same.
+/// Returns the policy warnings for a summary.
 fn warned(warnings: &[Violation]) -> String {
     let titles: Vec<&str> = warnings.iter().map(|warning| warning.title.as_str()).collect();
     if titles.is_empty() { String::new() } else { format!(" [policy: {}]", titles.join("; ")) }
 }
 
-/// An error may quote what it was given.
+/// Scrubs an error, which may quote its input.
 fn scrubbed(scrubber: &Scrubber, mut error: Error) -> Error {
     error.message = scrubber.scrub_text(&error.message);
     error.detail = error.detail.map(|detail| scrubber.scrub_text(&detail));

@@ -1,20 +1,20 @@
-//! Texts as vectors, made of their words alone: nothing is downloaded, nothing is learnt, and the same text always gives
-//! the same vector. Words, parts of words, three-letter pieces and related ideas each leave their mark, so that texts
-//! about the same thing in other words lie near each other.
+//! Vectors made from the words of a text alone: nothing is downloaded or trained, and the same text always
+//! gives the same vector. Words, parts of words, trigrams and related concepts each contribute, so that texts
+//! about the same thing in other words are similar.
 
 use std::collections::HashMap;
 
 use crate::limits::VECTOR_DIMENSIONS;
 use crate::words;
 
-/// The name stored beside each vector; another way of making them gets another name.
+/// The name stored with each vector; a different method gets a different name.
 pub const MODEL: &str = "obey-words-1";
 
-/// What each kind of mark weighs against a whole word.
+/// The weights of concepts and trigrams relative to a whole word.
 const IDEA: f32 = 0.55;
 const PIECE: f32 = 0.6;
 
-/// A text's vector, of length 1 before its numbers were rounded to whole ones.
+/// The vector of a text, of length 1 before its numbers were rounded to integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vector(Box<[i8]>);
 
@@ -22,7 +22,7 @@ pub struct Vector(Box<[i8]>);
 const SCALE: f32 = 127.0;
 
 impl Vector {
-    /// Makes the vector of a text. `weighted` are parts of it and what they count.
+    /// Returns the vector of a text. `weighted` are its parts with their weights.
     pub fn of(weighted: &[(&str, f32)]) -> Self {
         let mut counts: HashMap<String, f32> = HashMap::new();
         for (text, weight) in weighted {
@@ -35,7 +35,7 @@ impl Vector {
         terms.sort_by(|one, other| one.0.cmp(&other.0));
         let mut sums = vec![0f32; VECTOR_DIMENSIONS];
         for (term, count) in &terms {
-            // The tenth mention says less than the first.
+            // The tenth occurrence says less than the first.
             let weight = 1.0 + count.max(0.1).ln().max(-0.7);
             mark(&mut sums, &[b"w", term.as_bytes()], weight);
             for idea in words::concepts(term) {
@@ -46,7 +46,7 @@ impl Vector {
         Self::rounded(&sums)
     }
 
-    /// Rounds numbers of any length to a vector.
+    /// Normalizes numbers of any length and rounds them to a vector.
     pub fn rounded(sums: &[f32]) -> Self {
         let length = sums.iter().map(|sum| sum * sum).sum::<f32>().sqrt();
         if length == 0.0 || !length.is_finite() {
@@ -57,12 +57,12 @@ impl Vector {
         Self(rounded.collect())
     }
 
-    /// Reads a stored vector; none if nothing was stored.
+    /// Parses a stored vector; `None` if it is empty.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()))
     }
 
-    /// Returns the vector for storing.
+    /// Returns the vector in stored form.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().map(|number| number.to_le_bytes()[0]).collect()
     }
@@ -72,26 +72,27 @@ impl Vector {
         &self.0
     }
 
-    /// Whether the text said nothing.
+    /// Whether the text had no terms.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|number| *number == 0)
     }
 }
 
-/// Returns how similar two vectors are: 1 for the same, about 0 for strangers. Both must be of the same length.
+/// Returns the similarity of two vectors: 1 for equal ones, about 0 for unrelated ones. Both must have the
+/// same length.
 pub fn similarity(one: &[i8], other: &[i8]) -> f32 {
-    // Written so that the compiler uses wide registers.
+    // Written so that the compiler vectorizes it.
     let dot: i32 = one.iter().zip(other).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
     similarity_of_product(dot)
 }
 
-/// Returns the similarity that a sum of products means.
+/// Converts a dot product to a similarity.
 #[allow(clippy::cast_precision_loss, reason = "at most 127 squared for each of some thousand numbers")]
 pub(crate) fn similarity_of_product(dot: i32) -> f32 {
     dot as f32 / (SCALE * SCALE)
 }
 
-/// Returns a sum of products that no vectors of at least this similarity stay below.
+/// Returns a lower bound for the dot product of vectors with at least this similarity.
 #[allow(clippy::cast_possible_truncation, reason = "a similarity is about 1 at most")]
 pub(crate) fn least_product(similarity: f32) -> i32 {
     (similarity * SCALE * SCALE).floor() as i32 - 1
@@ -103,7 +104,7 @@ fn mark(sums: &mut [f32], name: &[&[u8]], weight: f32) {
     sums[at] += if hash >> 63 == 0 { weight } else { -weight };
 }
 
-/// Three-letter pieces, which words with typing errors and other endings share.
+/// Trigrams, which words with typing errors and other endings share.
 fn mark_pieces(sums: &mut [f32], term: &str, weight: f32) {
     let letters: Vec<char> = std::iter::once('^').chain(term.chars()).chain(std::iter::once('$')).collect();
     if letters.len() < 6 {
@@ -118,7 +119,7 @@ fn mark_pieces(sums: &mut [f32], term: &str, weight: f32) {
     }
 }
 
-/// FNV-1a with a final mix; chosen because it is the same everywhere and for ever.
+/// FNV-1a with a final mix; chosen because it is stable across machines and versions.
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in parts.iter().flat_map(|part| part.iter()) {

@@ -1,11 +1,11 @@
-//! Texts as terms: words cut at the borders that names of code have, brought to a common form, together with the
-//! technical words they are related to. Pure; the same text always gives the same terms.
+//! Splits texts into terms: words split at the boundaries of code identifiers and stemmed, together with
+//! related technical words. Pure; the same text always gives the same terms.
 
 mod related;
 
 pub use related::concepts;
 
-/// Words that say nothing about a text.
+/// Stop words.
 const STOP: &[&str] = &[
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "before",
     "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "had", "has", "have", "how", "i",
@@ -15,10 +15,10 @@ const STOP: &[&str] = &[
     "with", "would", "you", "your",
 ];
 
-/// Longest word that is looked at; longer ones are hashes and the like.
+/// Longest word that is used; longer ones are hashes and the like.
 const WORD_MAX: usize = 64;
 
-/// Returns the terms of a text in order, with repetitions: each word in its common form and, where a word has parts
+/// Returns the terms of a text in order, with repetitions: each word stemmed and, if it has parts
 /// (`parseHttpRequest`, `max_retry_count`), its parts.
 pub fn terms(text: &str) -> Vec<String> {
     let mut terms = Vec::new();
@@ -37,6 +37,7 @@ pub fn terms(text: &str) -> Vec<String> {
     terms
 }
 
+/// Adds a word's stem, unless it is a stop word or a single letter.
 fn push(terms: &mut Vec<String>, word: &str) {
     let short = word.chars().count() < 2 && !word.chars().all(|letter| letter.is_ascii_digit());
     if !short && STOP.binary_search(&word).is_err() {
@@ -44,7 +45,8 @@ fn push(terms: &mut Vec<String>, word: &str) {
     }
 }
 
-/// Cuts a name where its words meet: `_`, small to capital, letters to digits; `HTTPServer` is `HTTP` and `Server`.
+/// Splits an identifier at `_`, at changes from lower to upper case, and between letters and digits;
+/// `HTTPServer` is `HTTP` and `Server`.
 fn parts(word: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for piece in word.split('_').filter(|piece| !piece.is_empty()) {
@@ -66,7 +68,7 @@ fn parts(word: &str) -> Vec<&str> {
     parts
 }
 
-/// Brings a word to a form that its relatives share. Crude on purpose: only endings that rarely mislead.
+/// Stems a word. Deliberately crude: only endings that rarely mislead.
 pub fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 || word.bytes().any(|byte| byte.is_ascii_digit()) {
         return word.to_owned();
@@ -104,7 +106,7 @@ pub fn stem(word: &str) -> String {
     finish(word)
 }
 
-/// "running" is "run", "caching" and "cache" are "cach".
+/// "running" becomes "run"; "caching" and "cache" become "cach".
 fn finish(word: &str) -> String {
     let bytes = word.as_bytes();
     let last = bytes.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Runs the targets for a time: `fuzz [--seconds N] [--seed N] [TARGET]`.
+//! Runs the targets for a limited time: `fuzz [--seconds N] [--seed N] [TARGET]`.
 
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use fuzz::{Bound, run, targets};
 
 fn main() -> Result<()> {
-    // Another one each time, and printed, so that a run can be repeated.
+    // A different seed each time, printed so that a run can be repeated.
     let (mut seconds, mut seed, mut only) = (120, u64::from(std::process::id()), String::new());
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {

@@ -1,4 +1,4 @@
-//! Paths that agents name: whatever they are, nothing outside of the project is read, made or changed.
+//! Paths named by agents: whatever they are, nothing outside the project is read, created or changed.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,14 +12,14 @@ use super::kind;
 use crate::Target;
 
 const SECRET: &str = "what is kept outside";
-/// Names in the root that may be read only.
+/// Names in the root that are read-only.
 const PROTECTED: [&str; 2] = [".git", ".obey"];
 
-/// A project with links in it, and a folder beside it.
+/// A project that contains links, and a folder next to it.
 pub(super) struct Paths {
     folder: tempfile::TempDir,
     root: ProjectRoot,
-    /// What is outside, and must stay.
+    /// The content outside, which must not change.
     outside: Vec<(PathBuf, Vec<u8>)>,
     tried: u64,
 }
@@ -41,7 +41,7 @@ impl Paths {
         self.folder.path().join("project")
     }
 
-    /// Looks whether something outside has changed, or what is protected.
+    /// Checks that nothing outside and nothing protected has changed.
     fn check(&mut self) -> Result<()> {
         let beside = self.folder.path().join("beside");
         ensure!(everything(&beside)? == self.outside, "something outside was made or changed");
@@ -59,7 +59,7 @@ impl Paths {
     }
 }
 
-/// Makes the project anew, so that it does not grow for ever.
+/// Rebuilds the project, so that it does not grow forever.
 fn build(project: &Path, beside: &Path) -> Result<()> {
     if project.exists() {
         for entry in fs::read_dir(project)? {
@@ -177,7 +177,7 @@ impl Target for Paths {
         let outcome = match how % 4 {
             0 => self.root.open_file(&path).map(|mut opened| {
                 let mut text = Vec::new();
-                // A file that cannot be read shows nothing.
+                // A file that cannot be read reveals nothing.
                 let _ = opened.file.read_to_end(&mut text);
                 String::from_utf8_lossy(&text).into_owned()
             }),

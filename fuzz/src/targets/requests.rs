@@ -1,5 +1,5 @@
-//! Requests as they come by the wire, for every operation: JSON, protobuf, queries. They are understood or refused, and a
-//! refusal is short, however long what is wrong.
+//! Requests in their wire formats, for every operation: JSON, protobuf, queries. They are accepted or
+//! rejected, and an error is short however long the invalid input is.
 
 use anyhow::{Result, ensure};
 use surface_contextd::operations::OPERATIONS;
@@ -8,7 +8,7 @@ use surface_contextd::reading;
 use super::kind;
 use crate::Target;
 
-/// Longest refusal.
+/// Longest error.
 const REFUSAL_MAX_BYTES: usize = 4_096;
 
 pub(super) struct Requests;

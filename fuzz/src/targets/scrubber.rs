@@ -1,14 +1,15 @@
-//! Output on its way out: how it is cut changes nothing, a known secret never passes, and what is held back is bounded.
+//! Output scrubbing: chunk boundaries do not matter, a known secret never passes, and the amount held back is
+//! bounded.
 
 use anyhow::{Result, ensure};
 use workbench::scrub::{Config, KnownSecret, Scrubber};
 
 use crate::Target;
 
-/// A secret of the environment, put together here so that nobody takes it for a live one.
+/// A secret of the environment, assembled here so that it is not taken for a live one.
 const SECRET: &str = "kN0wn-5ecret/of+the=environment";
 
-/// Most bytes a stream may hold back, whatever comes.
+/// Maximum bytes a stream may hold back, whatever the input.
 const HELD_MAX: usize = 64 * 1024;
 
 pub(super) struct Scrubbing {
@@ -22,7 +23,7 @@ impl Scrubbing {
         Ok(Self { scrubber })
     }
 
-    /// Feeds the text cut where its own bytes say.
+    /// Feeds the text in chunks whose sizes derive from its own bytes.
     fn in_pieces(&self, text: &[u8], by: usize) -> Result<(Vec<u8>, u64)> {
         let mut stream = self.scrubber.stream();
         let mut out = Vec::new();
@@ -104,7 +105,7 @@ impl Target for Scrubbing {
             );
         }
         ensure!(whole.bytes.len() <= input.len().saturating_mul(64) + 64, "the output explodes");
-        // Wherever a known secret is put, it does not come out.
+        // A known secret never passes, wherever it is inserted.
         let at = input.len() / 2;
         let planted = [&input[..at], b" ", SECRET.as_bytes(), b" ", &input[at..]].concat();
         let out = self.scrubber.scrub(&planted).bytes;

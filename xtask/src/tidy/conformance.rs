@@ -1,5 +1,5 @@
-//! Every clause of a specification names the tests that show it. A clause without one says `pending`, which is
-//! counted and printed, so that nobody mistakes a plan for a fact.
+//! Every clause of a specification names the tests that cover it. A clause without one says `pending`, which
+//! is counted and printed, so that a plan is not mistaken for a fact.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Breach, Report, Tree};
 
 const PAGE: &str = "docs/spec/conformance.md";
 
-/// Reads the rows `| id | clause | tests |` of the page and looks for their tests in the tree.
+/// Parses the rows `| id | clause | tests |` of the page and looks up their tests in the tree.
 pub fn rows(tree: &Tree) -> Report {
     let mut report = Report::default();
     let Some(page) = tree.get(PAGE) else { return report };

@@ -17,7 +17,7 @@ pub fn registry(source: &str) -> Vec<(u16, String)> {
     source.lines().filter_map(entry).collect()
 }
 
-/// Codes against pages, titles against headings, and the index against both.
+/// Compares codes with pages, titles with headings, and the index with both.
 pub fn pages(tree: &Tree) -> Vec<Breach> {
     let codes = tree.get(REGISTRY).map(|file| registry(&file.text)).unwrap_or_default();
     let index = tree.get("docs/errors/README.md").map_or("", |file| file.text.as_str());

@@ -1,17 +1,17 @@
-//! What every file keeps to: a header that says what it owns, a length that can be read in one go, a name of its own.
+//! Rules for every file: a header that says what it owns, a readable length, a distinct name.
 
 use super::{Allowed, Breach, Tree};
 
 /// Longer source files must be split, or be listed with a reason.
 const LINES_MAX: usize = 500;
 
-/// Longer files of any kind are not accepted at all.
+/// Longer files of any kind are not accepted.
 const LINES_HARD_MAX: usize = 800;
 
 /// Source files between the two lengths, each with the reason why a split would not help its reader.
 pub const LONG_FILES: &[Allowed] = &[];
 
-/// Every Rust file opens with `//!`: what it owns, whom it serves, what it must not do.
+/// Every Rust file opens with `//!`: what it owns, who uses it, what it must not do.
 pub fn headers(tree: &Tree) -> Vec<Breach> {
     let missing = tree.rust().filter(|file| !file.text.starts_with("//!"));
     missing
@@ -43,7 +43,7 @@ pub fn lengths(tree: &Tree, allowed: &[Allowed]) -> Vec<Breach> {
     breaches
 }
 
-/// No `mod.rs`: `journal.rs` stands next to `journal/`, so that every open file has a name.
+/// No `mod.rs`: `journal.rs` is next to `journal/`, so that every open file has a distinct name.
 pub fn no_mod_files(tree: &Tree) -> Vec<Breach> {
     let found = tree.rust().filter(|file| file.name() == "mod.rs");
     found.map(|file| Breach::new("mod", &file.path, "name it after its folder, next to the folder")).collect()

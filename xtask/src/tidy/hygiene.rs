@@ -1,11 +1,11 @@
-//! What must not be in the tree at all: paths of a developer's machine, and addresses of the registry that happened
-//! to be used when a lock file was written.
+//! What must not be in the tree: paths of a developer's machine, and registry addresses from the machine that
+//! wrote a lock file.
 
 use std::path::Path;
 
 use super::{Breach, File, Tree};
 
-/// Names in example paths that belong to nobody.
+/// Names in example paths that belong to no real user.
 const NOBODY: &[&str] = &["anna", "ben", "u", "user", "you", "me", "dev", "runner"];
 
 /// No file names a folder that exists on one machine only.
@@ -24,7 +24,7 @@ pub fn developer_paths(tree: &Tree, root: &Path) -> Vec<Breach> {
     breaches
 }
 
-/// The folder of this checkout and the one above it, unless that is as short as `/src`.
+/// The folder of this checkout and its parent, unless that is as short as `/src`.
 fn own_paths(root: &Path) -> Vec<String> {
     let folders = [Some(root), root.parent()].into_iter().flatten();
     let long = folders.filter(|folder| folder.components().count() > 2);
@@ -41,7 +41,7 @@ fn names_somebody(line: &str, folder: &str) -> bool {
     })
 }
 
-/// Lock files say what was locked, not where it was fetched.
+/// Lock files contain what was locked, not where it was fetched.
 pub fn lock_files(tree: &Tree) -> Vec<Breach> {
     tree.files.iter().flat_map(lock_file).collect()
 }

@@ -1,5 +1,5 @@
-//! Who may import whom: between our own crates, and of the third-party crates that mark a layer. The tables are the
-//! law of ARCHITECTURE.md; a new edge is a decision and gets a record in `docs/decisions/`.
+//! Which crate may depend on which: among our own crates, and on the third-party crates that mark a layer.
+//! The tables implement ARCHITECTURE.md; a new edge is a decision and gets a record in `docs/decisions/`.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,20 +9,21 @@ use serde_json::Value;
 
 use super::Breach;
 
-/// Our crates and which of our crates each may use, in tests too.
+/// Our crates and which of our crates each may use, including tests.
 const OURS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("domain", &[]),
     ("shim", &[]),
     // Secrets: docs/decisions/0036.
     ("scrub", &["domain"]),
-    // Walls for commands and for agents: docs/decisions/0034.
+    // Isolation of commands and agents: docs/decisions/0034.
     ("sandbox", &["domain"]),
-    // What every crate asks of the machine; the process table is read as the shim reads it: docs/decisions/0043.
+    // What every crate needs of the machine; the process table is read as the shim reads it:
+    // docs/decisions/0043.
     ("host", &["domain", "shim"]),
     ("storage", &["domain", "host"]),
     ("agent-port", &["domain"]),
-    // The format of spool and frames lives in `shim`: docs/decisions/0002.
+    // The format of spool and frames is in `shim`: docs/decisions/0002.
     ("runtime", &["domain", "agent-port", "host", "storage", "shim", "sandbox", "scrub"]),
     ("providers", &["domain", "agent-port", "host"]),
     ("workbench", &["domain", "host", "storage", "sandbox", "scrub"]),
@@ -59,28 +60,29 @@ const OURS: &[(&str, &[&str])] = &[
             "surface-roz",
         ],
     ),
-    // The scenarios of `providers::suite`, and nothing else of it.
+    // Only the scenarios of `providers::suite`.
     ("e2e", &["wire", "providers"]),
-    // Benchmarks look at the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
+    // Benchmarks use the parts they measure; real agents and their model come from the tests:
+    // docs/decisions/0019.
     ("bench", &["wire", "e2e"]),
     ("scrub-bench", &["scrub"]),
     ("fuzz", &["domain", "workbench", "surface-contextd"]),
     ("xtask", &[]),
 ];
 
-/// Crates that use these and nothing else.
+/// Crates that may use only these.
 const CLOSED: &[(&str, &[&str])] = &[
-    // serde_json: tool inputs are JSON to their core, docs/decisions/0003.
+    // serde_json: tool inputs are JSON throughout, docs/decisions/0003.
     ("domain", &["serde", "serde_json", "thiserror"]),
     ("shim", &["libc", "crc32c"]),
-    // toml: the access table beside the published protos, docs/decisions/0031.
+    // toml: the access table next to the published protos, docs/decisions/0031.
     (
         "wire",
         &["prost", "prost-types", "tonic", "tonic-prost", "serde", "protox", "tonic-prost-build", "toml"],
     ),
 ];
 
-/// Third-party crates that mark a layer, and who may use them. Others are free.
+/// Third-party crates that mark a layer, and who may use them. Others are unrestricted.
 const GUARDED: &[(&str, &[&str])] = &[
     (
         "tokio",
@@ -126,11 +128,11 @@ const GUARDED: &[(&str, &[&str])] = &[
         &["shim", "host", "storage", "sandbox", "runtime", "workbench", "surface", "obey", "e2e", "bench"],
     ),
     ("nix", &["runtime"]),
-    // Models and endpoints that make vectors of memories: docs/decisions/0023.
+    // Models and endpoints that embed memories: docs/decisions/0023.
     ("reqwest", &["providers", "workbench", "bench"]),
     // Where memories may be searched: docs/decisions/0027.
     ("qdrant-client", &["workbench"]),
-    // The words of ACP agents: docs/decisions/0028.
+    // The messages of ACP agents: docs/decisions/0028.
     ("agent-client-protocol-schema", &["providers"]),
     ("regex", &["workbench", "scrub"]),
     (
@@ -191,7 +193,7 @@ pub struct Package {
     pub dependencies: Vec<Dependency>,
 }
 
-/// What a package depends on.
+/// A dependency of a package.
 #[derive(Debug)]
 pub struct Dependency {
     pub name: String,
@@ -200,7 +202,7 @@ pub struct Dependency {
     pub only_tests: bool,
 }
 
-/// Asks cargo for the packages of a workspace.
+/// Queries cargo for the packages of a workspace.
 pub fn packages(root: &Path) -> Result<Vec<Package>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -231,7 +233,7 @@ fn row<'a>(table: &'a [(&str, &[&'static str])], name: &str) -> Option<&'a [&'st
     table.iter().find(|(crate_name, _)| *crate_name == name).map(|(_, allowed)| *allowed)
 }
 
-/// Edges between our own crates.
+/// Checks the edges between our own crates.
 pub fn edges(packages: &[Package]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for package in packages {
@@ -250,7 +252,7 @@ pub fn edges(packages: &[Package]) -> Vec<Breach> {
     breaches
 }
 
-/// Third-party crates that mark a layer. Tests may use what they like.
+/// Checks third-party crates that mark a layer. Tests may use any.
 pub fn third_party(packages: &[Package]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for package in packages {

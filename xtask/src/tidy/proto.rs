@@ -1,5 +1,5 @@
-//! Published names and numbers never change. `xtask/contracts/` holds what each published interface fixed, one line
-//! per field, value and call; our protobuf must still have every line, whatever it adds.
+//! Published names and numbers never change. `xtask/contracts/` lists what each published interface defined,
+//! one line per field, value and call; our protobuf must still contain every line, whatever it adds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +10,14 @@ use super::{Breach, Tree};
 const CONTRACTS: &[(&str, &str)] =
     &[("proto/obey/local/v1/daemon.proto", "xtask/contracts/obey-local-v1.txt")];
 
-/// Interfaces as they were published, from which tests compile clients, and our files that must say all of it.
+/// Interfaces as they were published, from which tests compile clients, and our files that must contain all
+/// of them.
 const PUBLISHED: &[(&str, &[&str])] = &[(
     "e2e/tests/published/betcode_v1.proto",
     &["proto/betcode/v1/agent.proto", "proto/betcode/v1/worktree.proto"],
 )];
 
-/// Returns the published specification of `obey.local.v1`, where a checkout has the specifications beside it.
+/// Returns the published specification of `obey.local.v1`, if a checkout has the specifications next to it.
 pub fn published(root: &Path) -> Option<String> {
     let folder = root.ancestors().map(|folder| folder.join("shared/seeds")).find(|folder| folder.is_dir())?;
     let mut files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
@@ -25,7 +26,7 @@ pub fn published(root: &Path) -> Option<String> {
     std::fs::read_to_string(first).ok()
 }
 
-/// Our protobuf against the contracts, and against the specification itself where it is at hand.
+/// Compares our protobuf with the contracts, and with the specification itself if it is available.
 pub fn contracts(tree: &Tree, published: Option<&str>) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (proto, contract) in CONTRACTS {
@@ -49,7 +50,7 @@ pub fn contracts(tree: &Tree, published: Option<&str>) -> Vec<Breach> {
     breaches
 }
 
-/// Our protobuf against the interfaces as they were published.
+/// Compares our protobuf with the published interfaces.
 pub fn published_files(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (published, ours) in PUBLISHED {
@@ -63,7 +64,7 @@ pub fn published_files(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
-/// Returns what stands between protobuf fences in a Markdown text.
+/// Returns the content of protobuf code blocks in a Markdown text.
 pub fn protobuf_blocks(text: &str) -> String {
     let mut inside = false;
     let mut blocks = String::new();
@@ -81,7 +82,8 @@ pub fn protobuf_blocks(text: &str) -> String {
     blocks
 }
 
-/// Reads protobuf line by line: `Message.field = 1 type`, `Enum.VALUE = 1`, `Service.Call(In) returns (Out)`.
+/// Parses protobuf line by line: `Message.field = 1 type`, `Enum.VALUE = 1`, `Service.Call(In) returns
+/// (Out)`.
 pub fn facts(source: &str) -> BTreeSet<String> {
     let mut facts = BTreeSet::new();
     let mut scopes: Vec<(String, String)> = Vec::new();
@@ -114,7 +116,7 @@ pub fn facts(source: &str) -> BTreeSet<String> {
     facts
 }
 
-/// Reads `string name = 1 [..];` as name and `1 string`, and `VALUE = 1;` as name and `1`.
+/// Parses `string name = 1 [..];` to name and `1 string`, and `VALUE = 1;` to name and `1`.
 fn field(line: &str) -> Option<(&str, String)> {
     let (left, right) = line.split_once('=')?;
     let number: String = right.trim().chars().take_while(char::is_ascii_digit).collect();

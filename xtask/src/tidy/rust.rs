@@ -1,7 +1,8 @@
-//! A view of Rust source without comments and texts, line for line and column for column, so that rules can look for
-//! words in the code itself. Not a parser: it only knows where comments, texts and characters begin and end.
+//! A view of Rust source without comments and string literals, with lines and columns unchanged, so that
+//! rules can search the code itself. Not a parser: it only knows where comments, strings and characters begin
+//! and end.
 
-/// Returns the source with comments and the inside of texts blanked out.
+/// Returns the source with comments and string contents blanked out.
 pub fn code_only(source: &str) -> String {
     let mut view = View { rest: source, code: String::with_capacity(source.len()) };
     while !view.rest.is_empty() {
@@ -73,7 +74,7 @@ fn block_comment(source: &str) -> usize {
     source.len()
 }
 
-/// Returns the length of a text in quotes that starts here.
+/// Returns the length of a string literal that starts here.
 fn text(source: &str) -> usize {
     let mut escaped = false;
     for (at, c) in source.char_indices().skip(1) {
@@ -87,7 +88,7 @@ fn text(source: &str) -> usize {
     source.len()
 }
 
-/// Returns the length of a raw text such as `r#"…"#` that starts here.
+/// Returns the length of a raw string such as `r#"…"#` that starts here.
 fn raw_text(source: &str) -> Option<usize> {
     let after = source.strip_prefix("br").or_else(|| source.strip_prefix('r'))?;
     let hashes = after.len() - after.trim_start_matches('#').len();
@@ -97,7 +98,7 @@ fn raw_text(source: &str) -> Option<usize> {
     Some(source[start..].find(&end).map_or(source.len(), |at| start + at + end.len()))
 }
 
-/// Returns the length of a character literal that starts here; a lifetime is none.
+/// Returns the length of a character literal that starts here; a lifetime is not one.
 fn character(source: &str) -> Option<usize> {
     let inside = source.strip_prefix('\'')?;
     let mut chars = inside.char_indices();
@@ -109,12 +110,12 @@ fn character(source: &str) -> Option<usize> {
     (second == '\'').then_some(at + 2)
 }
 
-/// Returns the lines on which `word` stands by itself, counted from 0.
+/// Returns the lines that contain `word` as a whole word, counted from 0.
 pub fn lines_with_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.lines().enumerate().filter(move |(_, line)| has_word(line, word)).map(|(at, _)| at)
 }
 
-/// Returns whether `word` stands by itself in a line.
+/// Returns whether a line contains `word` as a whole word.
 pub fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {

@@ -32,7 +32,7 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
     ("xtask/src/tidy/imports.rs", "asks cargo for the packages; never part of the daemon"),
 ];
 
-/// The rules and the translators are pure: nothing in them waits.
+/// Rules and translators are pure: nothing in them waits.
 pub fn no_async(tree: &Tree) -> Vec<Breach> {
     let pure = |file: &&File| {
         file.path.starts_with("crates/domain/")
@@ -78,7 +78,7 @@ pub fn processes(tree: &Tree, allowed: &[Allowed]) -> Vec<Breach> {
     breaches
 }
 
-/// The wall clock is read in files called `clock.rs`.
+/// The wall clock is read only in files called `clock.rs`.
 pub fn clocks(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for file in tree.rust().filter(|file| file.name() != "clock.rs" && !file.is_test()) {
@@ -111,7 +111,7 @@ pub fn unfinished(tree: &Tree) -> Vec<Breach> {
         }
         if file.extension() == "rs" {
             for ((at, line), whole) in file.code().lines().enumerate().zip(file.text.lines()) {
-                // A test that is too large for every run says which one it is for; nothing else may wait.
+                // A test too large for every run names the run it is for; nothing else may be ignored.
                 let is_for_later = |hole: &str| hole == "#[ignore" && whole.contains("make test-all");
                 if holes.iter().any(|hole| line.contains(hole) && !is_for_later(hole)) {
                     breaches.push(Breach::new("unfinished", file.at(at), remedy));

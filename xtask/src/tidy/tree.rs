@@ -1,4 +1,4 @@
-//! The files of the tree: every text file that is ours, with its path from the root.
+//! The files of the tree: every text file of ours, with its path from the root.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 
 use super::rust::code_only;
 
-/// Folders that hold what was built or fetched.
+/// Folders with built or downloaded files.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist", "__pycache__", "venv"];
 
-/// Hidden folders that are ours all the same.
+/// Hidden folders that are ours nevertheless.
 const HIDDEN_BUT_OURS: &[&str] = &[".cargo", ".github", ".ci", ".config"];
 
-/// Larger files are recordings or tables; no rule speaks of them.
+/// Larger files are recordings or tables; no rule applies to them.
 const TEXT_MAX_BYTES: u64 = 1024 * 1024;
 
 /// A text file.
@@ -27,12 +27,12 @@ pub struct File {
 }
 
 impl File {
-    /// Makes a file.
+    /// Creates a file.
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         Self { path: path.into(), text: text.into(), code: OnceCell::new() }
     }
 
-    /// Returns Rust source without comments and texts; see `rust::code_only`.
+    /// Returns Rust source without comments and strings; see `rust::code_only`.
     pub fn code(&self) -> &str {
         self.code.get_or_init(|| code_only(&self.text))
     }
@@ -47,7 +47,7 @@ impl File {
         self.name().rsplit_once('.').map_or("", |(_, extension)| extension)
     }
 
-    /// Returns whether the file only serves tests.
+    /// Returns whether the file is only for tests.
     pub fn is_test(&self) -> bool {
         let in_tests = self.path.split('/').any(|part| matches!(part, "tests" | "benches" | "fixtures"));
         in_tests || self.path.starts_with("e2e/") || self.name() == "tests.rs"
@@ -66,7 +66,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the tree below a folder. Built and fetched files, hidden ones and binary ones are left out.
+    /// Reads the tree below a folder. Built, downloaded, hidden and binary files are left out.
     pub fn read(root: &Path) -> Result<Self> {
         let mut files = Vec::new();
         let mut folders = vec![root.to_owned()];
@@ -93,7 +93,7 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// Makes a tree for a test of a rule.
+    /// Creates a tree for a test of a rule.
     pub fn of(files: &[(&str, &str)]) -> Self {
         Self { files: files.iter().map(|(path, text)| File::new(*path, *text)).collect() }
     }

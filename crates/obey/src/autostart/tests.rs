@@ -6,7 +6,7 @@ use super::*;
 use crate::exit::Exit;
 use crate::vars::Vars;
 
-/// A launch of a script below a folder of its own.
+/// A launch of a script in its own folder.
 fn launch(folder: &Path, script: &str) -> Launch {
     let program = folder.join("daemon.sh");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();

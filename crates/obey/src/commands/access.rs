@@ -1,4 +1,4 @@
-//! `obey access`: who may call what. The table is part of the program; no daemon is asked.
+//! `obey access`: who may call what. The table is part of the program; no daemon is contacted.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::output::TextStyle;
 use crate::table::Table;
 
-/// Prints the access table; with `--json` one object per row and line.
+/// Prints the access table; with `--json` one object per line.
 pub(super) fn run(console: &mut Console) -> Result<Exit> {
     let rows = surface::access::rows().map(surface::access::cells);
     if console.out.json {

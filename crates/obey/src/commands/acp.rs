@@ -1,5 +1,5 @@
-//! `obey acp`: an editor's pipes on one side, sessions on the other. With a daemon it only carries bytes; standalone it
-//! is the server itself. Standard output belongs to the protocol, everything else goes to standard error.
+//! `obey acp`: connects an editor's pipes with sessions. With a daemon it only relays bytes; standalone it is
+//! the server itself. Standard output belongs to the protocol; everything else goes to standard error.
 
 mod chosen;
 mod playback;
@@ -23,9 +23,10 @@ struct Pipes {
     output: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
+/// Serves an editor on standard input and output, or plays a transcript.
 pub(super) async fn run(console: &mut Console, args: &AcpArgs) -> Result<Exit> {
     start_log(console);
-    // From here on Ctrl-C is the end of a connection, as SIGTERM is.
+    // From here on Ctrl-C ends the connection, as SIGTERM does.
     console.interrupts.listen();
     let config = console.config()?;
     let chosen = Chosen::of(args, &config.acp, &console.vars)?;
@@ -52,7 +53,7 @@ async fn serve(console: &mut Console, chosen: Chosen, pipes: Pipes) -> Result<Ex
     relay::run(console, chosen.open(), pipes, end_signal()).await
 }
 
-/// Waits for a signal that means the end.
+/// Waits for a signal that ends the process.
 async fn end_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
@@ -67,12 +68,12 @@ async fn end_signal() {
     }
 }
 
-/// Logs to standard error, as much as `RUST_LOG` wants.
+/// Logs to standard error at the level of `RUST_LOG`.
 fn start_log(console: &Console) {
     let wanted = console.vars.get("RUST_LOG").and_then(|level| level.to_str()).unwrap_or("warn");
     let filter = tracing_subscriber::EnvFilter::try_new(wanted)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    // Fails only where a log was started before, which then goes on.
+    // Fails only if a log was already started, which then continues.
     let _started = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -80,8 +81,8 @@ fn start_log(console: &Console) {
         .try_init();
 }
 
-/// `obey acp-notify JSON`: what an agent runs when a turn is over. Appends the JSON to the sink that the environment
-/// names; says nothing where all is well.
+/// `obey acp-notify JSON`: run by an agent at the end of a turn. Appends the JSON to the sink that the
+/// environment names; prints nothing on success.
 pub(crate) fn forward_notification(words: &[OsString]) -> i32 {
     use std::io::Write as _;
     let [event] = words else {

@@ -1,5 +1,5 @@
-//! `obey agents`: which agents can be run here, what they can do, and whether a turn with one works. Listing asks
-//! nobody; a test runs a session of its own through the daemon and ends it.
+//! `obey agents`: which agents can run here, what they support, and whether a turn with one works. Listing
+//! contacts no daemon; a test runs a separate session through the daemon and ends it.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -26,7 +26,7 @@ use crate::table::Table;
 
 const PROMPT: &str = "Reply with the single word: ready";
 
-/// An agent as it is listed.
+/// An agent in the list.
 struct Found {
     name: String,
     provider: ProviderKind,
@@ -34,6 +34,7 @@ struct Found {
     availability: Availability,
 }
 
+/// Prints the agents, whether they are installed, and how to install the others.
 pub(super) fn list(console: &mut Console) -> Result<Exit> {
     let agents = find(&configuration(console)?)?;
     if console.out.json {
@@ -96,7 +97,7 @@ fn configuration(console: &Console) -> Result<Config> {
     config::load(text.as_deref().map(|text| (file.as_path(), text)), &console.vars, &Flags::default())
 }
 
-/// Finds every agent: the providers, and the ACP agents one by one.
+/// Finds every agent: the providers, and each ACP agent.
 fn find(config: &Config) -> Result<Vec<Found>> {
     let named = acp::NamedAgents::new(&config.acp.agents).map_err(Failure::failed)?;
     let all = providers::all(&providers::ProviderOptions {
@@ -131,6 +132,7 @@ fn find(config: &Config) -> Result<Vec<Found>> {
     Ok(found)
 }
 
+/// Creates a session with the agent, runs one turn, and stops it.
 pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<Exit> {
     let agents = find(&configuration(console)?)?;
     // Providers have short names, too.
@@ -170,7 +172,7 @@ pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<
         .out
         .note(TextStyle::Good, &format!("✓ started in {} ms: {}", begun.elapsed().as_millis(), started.id))?;
     let outcome = run_conversation(console, &client, &started.id).await;
-    // Whatever became of the turn, nothing is left behind.
+    // Whatever the result of the turn, nothing is left behind.
     let stop = local::StopSessionRequest { session_id: started.id, graceful: false };
     let stopped = client.daemon().stop_session(stop).await;
     let exit = outcome?;
@@ -181,6 +183,7 @@ pub(super) async fn test(console: &mut Console, args: &AgentTestArgs) -> Result<
     Ok(exit)
 }
 
+/// Sends the test prompt and waits for the end of its turn, at most `AGENT_TEST_WAIT`.
 async fn run_conversation(console: &mut Console, client: &crate::client::Client, id: &str) -> Result<Exit> {
     let accepted = session::prompt(client, id, PROMPT, false).await?;
     let after = accepted.seq.saturating_sub(1);

@@ -12,7 +12,7 @@ use crate::resolve;
 use crate::table::{Table, named};
 
 pub(super) async fn add(console: &mut Console, args: &CampaignAddArgs) -> Result<Exit> {
-    // Resolved here: the daemon lives in another folder and would take a relative path for something else.
+    // Resolved here, because the daemon has another working directory.
     let given = console.folder.join(&args.path);
     let path =
         given.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", args.path.display())))?;

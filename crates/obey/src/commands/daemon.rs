@@ -1,4 +1,4 @@
-//! Commands about the daemon itself: start in the background, stop, ping, status, version.
+//! Commands for the daemon itself: start in the background, stop, ping, status, version.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::serve;
 
 /// `obey serve --detach`.
 pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Exit> {
-    // Checked here first: mistakes should be seen on the terminal and not in a log.
+    // Checked here first, so that mistakes appear on the terminal and not in a log.
     let options = serve::options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
     let launch = Launch { flags: options.flags, ..console.launch(&options.socket) };
     let socket = options.socket.display();
@@ -48,6 +48,7 @@ pub(super) async fn detach(console: &mut Console, args: &ServeArgs) -> Result<Ex
     Ok(Exit::OK)
 }
 
+/// Shuts the daemon down and waits until its process has ended.
 pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit> {
     let client = match console.connect_with(Autostart::Never).await {
         Ok(client) => client,
@@ -79,7 +80,7 @@ pub(super) async fn stop(console: &mut Console, args: &StopArgs) -> Result<Exit>
     Ok(Exit::OK)
 }
 
-/// Ends a daemon that lost its socket. It cannot be asked to end its sessions.
+/// Ends a daemon that lost its socket. It cannot be asked to stop its sessions.
 async fn stop_unreachable(console: &mut Console, args: &StopArgs, failure: Failure) -> Result<Exit> {
     let Some(holder) = Holder::of(&console.paths.data_dir.join("daemon.lock")) else { return Err(failure) };
     let pid = holder.pid;
@@ -101,13 +102,14 @@ async fn stop_unreachable(console: &mut Console, args: &StopArgs, failure: Failu
     Ok(Exit::OK)
 }
 
-/// Runs something that waits, where it keeps nobody else waiting.
+/// Runs a blocking wait on a blocking thread.
 async fn in_time(wait: impl FnOnce() -> bool + Send + 'static) -> bool {
     tokio::task::spawn_blocking(wait).await.unwrap_or(false)
 }
 
-/// Returns a handle that becomes readable when the daemon's process ends. Nothing where its process is not the one
-/// behind the socket, as in another container. Behind a socket that was passed to the daemon is whoever passed it.
+/// Returns a handle that becomes readable when the daemon's process ends. `None` if its process is not the
+/// one behind the socket, as in another container. The process behind a socket that was passed to the daemon
+/// is the one that passed it.
 async fn daemon_process(console: &Console, client: &Client, socket: &Path) -> Option<OwnedFd> {
     let told = call_ping(console, client).await.ok()?.pid;
     let was_given = || Running::read(socket, told).is_some_and(|running| running.is_given_socket);
@@ -146,6 +148,7 @@ fn describe(pong: &local::PingResponse) -> String {
     format!("obey {} on {}, pid {}, up {up}", pong.version, pong.hostname, pong.pid)
 }
 
+/// Prints the state of the daemon, its campaigns, sessions and requests.
 pub(super) async fn status(console: &mut Console) -> Result<Exit> {
     let client = console.connect().await?;
     let pong = call_ping(console, &client).await?;
@@ -225,9 +228,10 @@ fn section(console: &mut Console, title: &str, count: usize) -> Result<()> {
     console.out.styled_line(&[(TextStyle::Bold, title), (TextStyle::Dim, &format!(" ({count})"))])
 }
 
+/// Prints the version of this program and, if one runs, of the daemon.
 pub(super) async fn version(console: &mut Console) -> Result<Exit> {
     let own = env!("CARGO_PKG_VERSION");
-    // The version of this program must be told whatever is wrong with the daemon.
+    // The version of this program must be printed whatever is wrong with the daemon.
     let daemon = match console.socket() {
         Ok(socket) if client::probe(&socket).await.unwrap_or(false) => {
             call_ping(console, &Client::on(&socket)).await.ok().map(|pong| pong.version)

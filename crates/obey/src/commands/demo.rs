@@ -1,5 +1,5 @@
-//! `obey demo`: one turn of an agent in a folder made for it, with everything a first-time user should see: a campaign,
-//! a session, a permission request and its answer, the log, and what to try next.
+//! `obey demo`: one turn of an agent in a folder made for it, with everything a first-time user should see: a
+//! campaign, a session, a permission request and its answer, the log, and what to try next.
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,7 @@ const PROMPT: &str =
 /// Rows of the log shown at the end.
 const LOG_ROWS: usize = 8;
 
+/// Runs the demo: a campaign, a session, one turn, and the commands to try next.
 pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> {
     let provider = choose_provider(console, args)?;
     let client = console.connect().await?;
@@ -60,7 +61,7 @@ pub(super) async fn run(console: &mut Console, args: &DemoArgs) -> Result<Exit> 
     Ok(exit)
 }
 
-/// Takes the agent that is installed and can log in, else the built-in one, and says which and why.
+/// Chooses the installed agent if it can log in, else the built-in one, and prints the reason.
 fn choose_provider(console: &mut Console, args: &DemoArgs) -> Result<ProviderKind> {
     if let Some(provider) = args.provider {
         return Ok(provider);
@@ -77,6 +78,7 @@ fn choose_provider(console: &mut Console, args: &DemoArgs) -> Result<ProviderKin
     Ok(ProviderKind::Scripted)
 }
 
+/// Whether Claude Code has credentials.
 fn has_login(console: &Console) -> bool {
     let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
     if keys.iter().any(|key| console.vars.get(key).is_some()) {
@@ -87,13 +89,13 @@ fn has_login(console: &Console) -> bool {
     folder.is_some_and(|folder| folder.join(".credentials.json").exists())
 }
 
-/// Returns the campaign for trying things out, making it if need be.
+/// Returns the campaign for demos and tests, creating it if necessary.
 pub(super) async fn campaign(console: &Console, client: &Client) -> Result<pb::Campaign> {
     let folder = make_folder(console)?;
     register(client, &folder).await
 }
 
-/// Makes the demo's folder, the same one every time: the session stays usable after the demo.
+/// Creates the demo's folder, the same one every time: the session stays usable after the demo.
 fn make_folder(console: &Console) -> Result<PathBuf> {
     let temp = console.vars.folder("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
     let folder = temp.join(format!("obey-demo-{}", paths::uid()));
@@ -104,13 +106,14 @@ fn make_folder(console: &Console) -> Result<PathBuf> {
     folder.canonicalize().map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))
 }
 
+/// Registers the demo's folder as a campaign, unless it already is one.
 async fn register(client: &Client, folder: &Path) -> Result<pb::Campaign> {
     let path = folder.to_string_lossy().into_owned();
     let known = resolve::campaigns(client).await?;
     if let Some(campaign) = known.iter().find(|campaign| campaign.path == path) {
         return Ok(campaign.clone());
     }
-    // The name may be taken by a project of the user's.
+    // The name may belong to a project of the user.
     let taken = known.iter().any(|campaign| campaign.name == CAMPAIGN);
     let name = if taken { format!("{CAMPAIGN}-{}", std::process::id()) } else { CAMPAIGN.to_owned() };
     let request = pb::AddCampaignRequest {
@@ -137,7 +140,7 @@ async fn show_log(console: &mut Console, client: &Client, session: &str) -> Resu
     }
     step(console, "Everything that happened is in the session's log; its end:")?;
     let tail = events::tail(client, session, 0, usize::MAX).await?;
-    // Pieces of text were seen already; the rest tells more in fewer rows.
+    // Text deltas were already shown; the other events say more in fewer rows.
     let telling = |kind: &Option<EventKind>| {
         !matches!(kind, Some(EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. }))
     };

@@ -1,4 +1,4 @@
-//! `obey doctor`: looks at everything the daemon needs and says how to repair what is wrong. Changes nothing and
+//! `obey doctor`: checks everything the daemon needs and says how to repair problems. Changes nothing and
 //! starts nothing.
 
 mod agents;
@@ -32,18 +32,18 @@ use crate::serve;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ok,
-    /// Works, but not everything will.
+    /// Works, but with restrictions.
     Warning,
     Broken,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug)]
 struct Finding {
     check: &'static str,
     state: State,
     message: String,
-    /// How to repair it; empty where nothing is wrong.
+    /// How to repair it; empty if nothing is wrong.
     repair: String,
 }
 
@@ -68,12 +68,13 @@ pub(super) async fn run(console: &mut Console) -> Result<Exit> {
     Ok(if broken { Exit::FAILED } else { Exit::OK })
 }
 
+/// Runs all checks, in the order in which they are printed.
 async fn examine(console: &Console) -> Vec<Finding> {
     let (configuration, config) = configuration(console);
     let mut findings = vec![configuration];
     let socket = match console.socket() {
         Ok(socket) => socket,
-        // The configuration's finding says why; the usual place is the best guess.
+        // The finding about the configuration contains the reason; the default path is the best guess.
         Err(_) => console.paths.socket.clone(),
     };
     let data_dir = config
@@ -95,7 +96,7 @@ async fn examine(console: &Console) -> Vec<Finding> {
             Finding::broken("daemon", failure.message, "end the process behind the socket: obey stop")
         }
     });
-    // A daemon may have been started with a folder of its own.
+    // A daemon may have been started with its own data folder.
     let running = answers.as_ref().and_then(|pong| Running::read(&socket, pong.pid));
     findings.extend(running.as_ref().and_then(stepped_over));
     let data_dir = running.map_or(data_dir, |running| running.data_dir);
@@ -131,13 +132,13 @@ async fn examine(console: &Console) -> Vec<Finding> {
     findings
 }
 
-/// Where the default port was taken, says which one the daemon has instead.
+/// Reports which port the daemon uses if the default one was taken.
 fn stepped_over(running: &Running) -> Option<Finding> {
     let remedy = "choose a port of your own: listen = [\"127.0.0.1:PORT\"] in config.toml";
     running.port_note().map(|note| Finding::warning("port", note, remedy))
 }
 
-/// Two of the folders may be one.
+/// Removes duplicates, because two of the folders may be the same.
 fn distinct(folders: [&Path; 3]) -> Vec<&Path> {
     let mut seen: Vec<&Path> = Vec::new();
     for folder in folders {
@@ -148,6 +149,7 @@ fn distinct(folders: [&Path; 3]) -> Vec<&Path> {
     seen
 }
 
+/// Loads the configuration; if it is invalid, the other checks use the defaults.
 fn configuration(console: &Console) -> (Finding, Config) {
     let loaded = serve::config_file(None, &console.vars, &console.paths).and_then(|file| {
         let text = config::read_file(&file)?;
@@ -172,13 +174,14 @@ fn configuration(console: &Console) -> (Finding, Config) {
     }
 }
 
+/// Checks that the socket's folder is private.
 fn socket_folder(console: &Console, socket: &Path) -> Finding {
     const CHECK: &str = "socket folder";
     let folder = socket.parent().unwrap_or(Path::new("/"));
     if !folder.exists() {
         return Finding::ok(CHECK, format!("{} will be made at the first start", folder.display()));
     }
-    // A folder the user chose may be shared; the usual one is the daemon's alone.
+    // A folder chosen by the user may be shared; the default one belongs to the daemon only.
     match paths::check_private(folder) {
         Ok(()) => Finding::ok(CHECK, folder.display().to_string()),
         Err(problem) if socket == console.paths.socket => Finding::broken(
@@ -190,6 +193,7 @@ fn socket_folder(console: &Console, socket: &Path) -> Finding {
     }
 }
 
+/// Checks the socket's file; without a daemon, an existing one is stale.
 fn socket_file(socket: &Path, runs: bool) -> Finding {
     const CHECK: &str = "socket";
     let shown = socket.display();
@@ -206,7 +210,7 @@ fn socket_file(socket: &Path, runs: bool) -> Finding {
             "use --socket with a path of your own",
         );
     }
-    // Connecting needs the right to write, and not on every system even that.
+    // Connecting requires write permission, and on some systems not even that.
     if meta.permissions().mode() & 0o077 != 0 {
         let mode = meta.permissions().mode() & 0o777;
         return Finding::broken(
@@ -237,6 +241,7 @@ fn silent(console: &Console, failure: Failure) -> Finding {
     Finding::broken("daemon", failure.message, repair)
 }
 
+/// Checks that the data folder exists, or can be created, and is writable.
 fn data_folder(folder: &Path) -> Finding {
     const CHECK: &str = "data folder";
     let shown = folder.display();
@@ -257,6 +262,7 @@ fn data_folder(folder: &Path) -> Finding {
     Finding::ok(CHECK, shown.to_string())
 }
 
+/// Warns if little disk space is left.
 fn disk_space(folder: &Path) -> Option<Finding> {
     const CHECK: &str = "disk space";
     let existing = folder.ancestors().find(|ancestor| ancestor.exists())?;
@@ -278,6 +284,7 @@ struct Wanted<'a> {
     package: &'static str,
 }
 
+/// Checks that an agent's program is installed and prints its version.
 async fn agent_program(console: &Console, wanted: &Wanted<'_>) -> Finding {
     let Wanted { check, configured, section, package } = *wanted;
     let name = configured.map_or(check.into(), Path::to_string_lossy);

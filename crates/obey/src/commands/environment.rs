@@ -1,4 +1,4 @@
-//! `obey environment …`: named folders that sessions of programs run in.
+//! `obey environment …`: named folders that programs' sessions run in.
 
 use wire::obey::v1 as pb;
 
@@ -11,7 +11,7 @@ use crate::output::TextStyle;
 use crate::table::{Table, named};
 
 pub(super) async fn create(console: &mut Console, args: &EnvironmentCreateArgs) -> Result<Exit> {
-    // Resolved here: the daemon lives in another folder and would take a relative path for something else.
+    // Resolved here, because the daemon has another working directory.
     let given = console.folder.join(&args.dir);
     let path =
         given.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", args.dir.display())))?;

@@ -1,4 +1,4 @@
-//! `obey exec`: one allowed command in a campaign's folder, its output passed through as it comes.
+//! `obey exec`: runs one allowed command in a campaign's folder and passes its output through.
 
 use wire::obey::local::v1::execute_response::Output as Part;
 use wire::obey::local::v1::{ExecuteRequest, ExecuteResult};
@@ -11,9 +11,10 @@ use crate::format;
 use crate::output::TextStyle;
 use crate::resolve;
 
-/// A shell reports a program that a signal ended as this plus the signal.
+/// Shells report a program killed by a signal as this plus the signal.
 const SIGNAL_BASE: i32 = 128;
 
+/// Runs the command and streams its output.
 pub(super) async fn run(console: &mut Console, args: ExecArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let campaign_id = resolve::campaign(&client, args.campaign.as_deref(), &console.folder).await?;
@@ -38,6 +39,7 @@ pub(super) async fn run(console: &mut Console, args: ExecArgs) -> Result<Exit> {
     Err(Failure::failed("the daemon did not say how the command ended"))
 }
 
+/// Returns the command's exit code, as a shell reports it.
 fn finish(console: &mut Console, result: &ExecuteResult) -> Result<Exit> {
     if result.timed_out {
         let took = result.duration.and_then(|duration| std::time::Duration::try_from(duration).ok());

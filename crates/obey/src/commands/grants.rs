@@ -1,4 +1,4 @@
-//! `obey grants …`: what is remembered of people's permissions, wherever it is kept.
+//! `obey grants …`: remembered permissions, wherever they are stored.
 
 use std::path::{Path, PathBuf};
 
@@ -86,6 +86,7 @@ async fn add(console: &mut Console, args: AddArgs) -> Result<Exit> {
     told(console, "Added", &grant)
 }
 
+/// Converts the flags to a grant; paths become absolute.
 async fn wanted(console: &Console, client: &Client, args: AddArgs) -> Result<pb::Grant> {
     let action = match (args.allow, args.deny) {
         (true, _) => pb::GrantAction::Allow,
@@ -142,6 +143,7 @@ fn told(console: &mut Console, word: &str, grant: &pb::Grant) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
+/// Prints grants that would have saved the user repeated answers.
 async fn suggest(console: &mut Console) -> Result<Exit> {
     let client = console.connect().await?;
     let answer = client.grants().suggest_grants(pb::SuggestGrantsRequest {}).await?.into_inner();
@@ -188,7 +190,7 @@ fn typed(grant: &pb::Grant) -> String {
     words.join(" ")
 }
 
-/// Returns a word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -197,14 +199,14 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns a folder that is there, where links lead.
+/// Resolves an existing folder, including links.
 fn real(console: &Console, path: &Path) -> Result<String> {
     let found = console.folder.join(path).canonicalize();
     let found = found.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     text(found)
 }
 
-/// Returns an absolute path; the file need not be there, but the folder it would be in is followed as far as it is.
+/// Returns an absolute path. The file need not exist; its folder is resolved if it exists.
 fn absolute(console: &Console, path: &Path) -> Result<String> {
     let joined = console.folder.join(path);
     if let Ok(found) = joined.canonicalize() {

@@ -1,6 +1,6 @@
-//! `obey mcp`: the MCP server that an agent starts beside itself, or a client of the user's own. It offers what the
-//! daemon offers to the agent's session or to the project, and passes calls on; what the tools are and who may run them
-//! is the daemon's. Standard output belongs to the protocol.
+//! `obey mcp`: the MCP server that an agent or a user's client starts. It offers the daemon's tools for the
+//! agent's session or for the project, and forwards calls; the daemon decides which tools exist and who may
+//! run them. Standard output belongs to the protocol.
 
 mod daemon;
 mod install;
@@ -28,7 +28,7 @@ async fn serve(console: &mut Console, args: &McpArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let daemon = Daemon::new(client, place);
     let tools = daemon.watch().await?;
-    // Noted before the agent can read them: it must hear of every change after that.
+    // Recorded before the agent can read them: it must be notified of every later change.
     let first = tools.borrow().revision;
     let (input, output) = rmcp::transport::io::stdio();
     let server = Server::new(daemon.clone(), tools.clone());
@@ -42,7 +42,8 @@ async fn serve(console: &mut Console, args: &McpArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// Says whose tools are served: a session's that was named, an agent's own where one started us, else a folder's.
+/// Determines whose tools are served: those of the named session, of the agent that started us, else of a
+/// folder.
 fn place(console: &mut Console, args: &McpArgs) -> Result<ToolScope> {
     if let Some(session) = &args.session {
         return Ok(ToolScope::Session(session.clone()));

@@ -1,5 +1,5 @@
-//! `obey service`: makes the daemon a service of the user's own service manager, undoes that, and tells how it
-//! stands. What is in the files is in `files`; how managers are asked, in `manager`.
+//! `obey service`: installs the daemon as a service of the user's service manager, uninstalls it, and shows
+//! its status. `files` defines the files; `manager` runs the managers' programs.
 
 mod files;
 pub(super) mod manager;
@@ -32,6 +32,7 @@ fn chosen(args: &ServiceArgs) -> ServiceManager {
     args.manager.unwrap_or_else(manager::native)
 }
 
+/// Writes the files and enables the service; a file written by someone else is never overwritten.
 async fn install(console: &mut Console, args: &InstallArgs) -> Result<Exit> {
     let kind = chosen(&args.service);
     let files = Service::of(console)?.files(kind);
@@ -84,7 +85,7 @@ async fn install(console: &mut Console, args: &InstallArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// Returns what a person has to run where we cannot.
+/// Returns the commands a person must run if we cannot.
 async fn to_run(console: &Console, kind: ServiceManager, files: &[PathBuf]) -> Result<Vec<String>> {
     // Two daemons cannot serve one socket.
     let first = client::probe(&console.socket()?).await?.then(|| "obey stop".to_owned());
@@ -111,10 +112,10 @@ fn tell_linger(
     }
 }
 
-/// Starts the service in place of a daemon that runs already. Agents go on.
+/// Starts the service in place of a running daemon. The agents keep running.
 async fn start(console: &mut Console, manager: &RunningManager, files: &[PathBuf]) -> Result<()> {
     let socket = console.socket()?;
-    // No other command may start a daemon of its own in between.
+    // No other command may start a daemon in between.
     let _lock = autostart::hold(&console.paths).await?;
     if manager.main_pid().await.is_some() {
         return manager.restart().await;
@@ -125,6 +126,7 @@ async fn start(console: &mut Console, manager: &RunningManager, files: &[PathBuf
     manager.start(files).await
 }
 
+/// Disables the service and removes its files.
 async fn uninstall(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     let kind = chosen(args);
     let files = Service::of(console)?.files(kind);
@@ -162,6 +164,7 @@ async fn uninstall(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
+/// Prints the files, their state, and whether the service is enabled and running.
 async fn status(console: &mut Console, args: &ServiceArgs) -> Result<Exit> {
     let kind = chosen(args);
     let mut found = Vec::new();
@@ -232,7 +235,7 @@ fn print(console: &mut Console, files: &[ServiceFile]) -> Result<Exit> {
         return Ok(Exit::OK);
     }
     for (number, file) in files.iter().enumerate() {
-        // Between files only: what is printed alone can be written to its place as it is.
+        // Only between files: a single printed file can be saved as it is.
         if files.len() > 1 {
             let gap = if number > 0 { "\n" } else { "" };
             console.out.line(&format!("{gap}# {}", file.path.display()))?;
@@ -242,7 +245,7 @@ fn print(console: &mut Console, files: &[ServiceFile]) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// Nothing is changed where somebody else wrote one of the files.
+/// Fails if one of the files was not written by us; nothing is changed then.
 fn refuse_foreign(files: &[ServiceFile], remedy: &str) -> Result<()> {
     for file in files {
         if file.found()? == FileState::Foreign {

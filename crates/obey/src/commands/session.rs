@@ -1,4 +1,4 @@
-//! `obey session …`: leads to the file of each command and keeps what several of them print.
+//! `obey session …`: dispatches to the file of each command, and prints what several of them show.
 
 mod attach;
 mod control;
@@ -90,7 +90,7 @@ pub(super) fn print_sessions(
     print_table(console, &table)
 }
 
-/// Returns the tokens a session used, with its budget where it has one.
+/// Returns the tokens a session used, with its budget if it has one.
 pub(super) fn tokens(session: &local::SessionInfo) -> String {
     let used = u64::try_from(session.tokens_input.saturating_add(session.tokens_output)).unwrap_or_default();
     match u64::try_from(session.max_tokens) {
@@ -146,16 +146,16 @@ fn print_proposals(console: &mut Console, requests: &[pb::Request]) -> Result<()
     Ok(())
 }
 
-/// Asks the daemon for one session.
+/// Gets one session from the daemon.
 pub(super) async fn get(client: &Client, id: &str) -> Result<local::SessionInfo> {
     let request = local::GetSessionRequest { session_id: id.to_owned() };
     Ok(client.daemon().get_session(request).await?.into_inner())
 }
 
-/// Metadata key by which the daemon says how sessions are contained, as `session=how`.
+/// The metadata key by which the daemon reports containment, as `session=containment`.
 pub(crate) const CONTAINMENT_KEY: &str = "obey-containment";
 
-/// Returns how sessions are contained, by their ids; those that are not are absent.
+/// Returns the containment of sessions by id; uncontained ones are absent.
 pub(crate) fn containments(metadata: &tonic::metadata::MetadataMap) -> BTreeMap<String, String> {
     let pairs = metadata.get_all(CONTAINMENT_KEY).iter();
     let pairs = pairs.filter_map(|value| value.to_str().ok()?.split_once('='));
@@ -184,7 +184,7 @@ pub(super) async fn get_detailed(client: &Client, id: &str) -> Result<DetailedSe
     Ok(DetailedSession { session: response.into_inner(), containment, resources })
 }
 
-/// Prints what became of a session: its JSON, or its id and status.
+/// Prints the state of a session: its JSON, or its id and status.
 pub(super) fn print_state(console: &mut Console, session: &local::SessionInfo) -> Result<()> {
     if console.out.json {
         return console.out.json(&json::session(session));
@@ -193,7 +193,7 @@ pub(super) fn print_state(console: &mut Console, session: &local::SessionInfo) -
     console.out.line(&format!("Status:  {}", names::status_name(session.status)))
 }
 
-/// Turns a duration into the protocol's.
+/// Converts a duration to the protocol's.
 pub(super) fn protobuf_duration(duration: Duration) -> Result<prost_types::Duration> {
     prost_types::Duration::try_from(duration).map_err(|_| Failure::usage("the duration is too long"))
 }

@@ -1,6 +1,6 @@
-//! `obey upgrade`: exchanges the running daemon for another program while agents go on. Asks it to leave, waits until
-//! it let go of its locks, starts the new one the same way, and the old one again where that fails. A daemon that a
-//! service manager runs is exchanged by the manager.
+//! `obey upgrade`: replaces the running daemon with another program while the agents keep running. Asks it to
+//! exit, waits until it has released its locks, and starts the new one the same way; if that fails, restarts
+//! the old one. A daemon that a service manager runs is replaced by the manager.
 
 mod previous;
 
@@ -33,18 +33,18 @@ pub(super) async fn run(console: &mut Console, args: &UpgradeArgs) -> Result<Exi
         Some(binary) => serve::absolute(binary)?,
         None => console.program.clone(),
     };
-    // Whatever cannot even tell its version must not cost us the daemon that works.
+    // A program that cannot print its version must not cost us the working daemon.
     let version = version_of(&program).await?;
     let socket = console.socket()?;
     if !client::probe(&socket).await? {
         return start_first(console, &program, &socket).await;
     }
-    // Held to the end: commands that find no daemon meanwhile wait instead of starting one of their own.
+    // Held to the end: commands that find no daemon meanwhile wait instead of starting one.
     let lock = autostart::hold(&console.paths).await?;
     let client = Client::on(&socket);
     let old = call_ping(console, &client).await?;
     let sessions = live_sessions(&client).await?;
-    // From here on there may be no daemon; Ctrl-C must not leave it at that.
+    // From here on there may be no daemon, so Ctrl-C must not end the command.
     console.interrupts.listen();
     let began = Instant::now();
     let by = match managed(console, old.pid).await {
@@ -89,7 +89,7 @@ pub(super) async fn run(console: &mut Console, args: &UpgradeArgs) -> Result<Exi
     Ok(Exit::OK)
 }
 
-/// One exchange without a service manager.
+/// One replacement without a service manager.
 struct DaemonUpgrade<'a> {
     program: PathBuf,
     version: String,
@@ -98,7 +98,7 @@ struct DaemonUpgrade<'a> {
     lock: &'a StartLock,
 }
 
-/// Ends the old daemon and starts the new one; or the old one again, and says why.
+/// Stops the old daemon and starts the new one; on failure restarts the old one and returns the error.
 async fn exchange(console: &mut Console, exchange: &DaemonUpgrade<'_>) -> Result<()> {
     let socket = console.socket()?;
     let old = exchange.old;
@@ -119,7 +119,7 @@ async fn exchange(console: &mut Console, exchange: &DaemonUpgrade<'_>) -> Result
     let environment = previous::environment(old.pid);
     let mut flags = running.flags_again();
     if environment.is_none() && !running.flags.iter().any(|flag| flag == "--data-dir") {
-        // Its variables cannot be read; the data must be the same all the same.
+        // Its environment cannot be read, but the data folder must be the same.
         flags.extend(["--data-dir".into(), running.data_dir.clone().into()]);
     }
     let launch = |program: &Path| Launch {
@@ -161,7 +161,7 @@ async fn exchange(console: &mut Console, exchange: &DaemonUpgrade<'_>) -> Result
     }
 }
 
-/// Asks the daemon to end without its sessions and waits until another one may take its place.
+/// Asks the daemon to exit without its sessions and waits until another one can replace it.
 pub(super) async fn leave(console: &Console, client: &Client, socket: &Path) -> Result<()> {
     let pong = call_ping(console, client).await?;
     let data_dir = Running::read(socket, pong.pid).map(|running| running.data_dir);
@@ -181,13 +181,13 @@ pub(super) async fn leave(console: &Console, client: &Client, socket: &Path) -> 
     })
 }
 
-/// Returns the manager that runs the daemon's process, where one does.
+/// Returns the manager that runs the daemon's process, if any.
 async fn managed(console: &Console, pid: i32) -> Option<RunningManager> {
     let manager = RunningManager::find(manager::native(), &console.vars).await?;
     (manager.main_pid().await == Some(pid)).then_some(manager)
 }
 
-/// A manager starts the program its files name, whatever we say.
+/// Rejects `--binary`: a manager starts the program its files name.
 fn check_program(args: &UpgradeArgs, manager: &RunningManager) -> Result<()> {
     let Some(binary) = &args.binary else { return Ok(()) };
     let message = format!("the daemon is a service of {}, which chooses the program", manager.kind().name());
@@ -195,7 +195,7 @@ fn check_program(args: &UpgradeArgs, manager: &RunningManager) -> Result<()> {
     Err(Failure::usage(message).with_hint(hint))
 }
 
-/// Waits until another process than the old one answers.
+/// Waits until a process other than the old one answers.
 async fn wait_for_other(console: &Console, socket: &Path, old: i32) -> Result<local::PingResponse> {
     let other = async {
         loop {
@@ -220,7 +220,7 @@ async fn live_sessions(client: &Client) -> Result<Vec<String>> {
     Ok(listed.sessions.into_iter().map(|session| session.id).collect())
 }
 
-/// Asks a program for its version and so finds out that it is an `obey` that can be run.
+/// Runs a program's `--version`, which verifies that it is a working `obey`.
 async fn version_of(program: &Path) -> Result<String> {
     let shown = program.display();
     let said = programs::ask(program, &["--version"], limits::VERSION_WAIT).await;
@@ -232,7 +232,7 @@ async fn version_of(program: &Path) -> Result<String> {
     version.map(str::to_owned).ok_or_else(|| refused("is no obey: it does not tell its version".to_owned()))
 }
 
-/// There is nothing to exchange: starts the new daemon as any command would.
+/// There is nothing to replace: starts the new daemon as any command would.
 async fn start_first(console: &mut Console, program: &Path, socket: &Path) -> Result<Exit> {
     if console.global.no_autostart {
         return Err(unreachable_daemon(socket, "it does not run"));

@@ -1,5 +1,5 @@
-//! The workbench on the command line: each command opens a session of the workbench on the current project, asks one
-//! thing and shows the answer. With `--json`, the answer as the REST interface would give it.
+//! The workbench on the command line: each command opens a workbench session on the current project, sends
+//! one request and prints the answer. With `--json`, the answer is that of the REST interface.
 
 mod audit;
 mod catalog;
@@ -28,14 +28,15 @@ pub(super) use knowledge::{run_policies as policies, run_remediations as remedia
 pub(super) struct WorkbenchSession {
     client: Client,
     session_id: String,
-    /// Made for this command, and ended with it.
+    /// Created for this command, and ended with it.
     own: bool,
 }
 
 impl WorkbenchSession {
+    /// Opens the session of a command: a given one, the calling agent's own, or a new one for the project.
     pub(super) async fn open(console: &mut Console, session_args: &WorkbenchSessionArgs) -> Result<Self> {
         let client = console.connect().await?;
-        // An agent may use its own session only, and knows it from its environment.
+        // An agent may use only its own session, which is in its environment.
         let own = console.vars.get("OBEY_SESSION_ID").and_then(|id| id.to_str()).map(str::to_owned);
         let own = own.filter(|_| session_args.project.is_none());
         let given = match &session_args.session {
@@ -57,7 +58,7 @@ impl WorkbenchSession {
         Ok(Self { client, session_id, own: true })
     }
 
-    /// Ends the session where it was made for this command. That it cannot be ended hurts nobody: it expires.
+    /// Ends the session if it was created for this command. A failure is harmless: the session expires.
     async fn close(self) {
         if self.own {
             let request =
@@ -71,7 +72,7 @@ impl WorkbenchSession {
     }
 }
 
-/// Returns the root of the campaign the current folder belongs to, else the folder.
+/// Returns the root of the campaign that contains the current folder, else the folder.
 async fn project(client: &Client, console: &Console) -> Result<PathBuf> {
     let campaigns = resolve::campaigns(client).await?;
     let roots = campaigns.into_iter().map(|campaign| PathBuf::from(campaign.path));
@@ -80,16 +81,17 @@ async fn project(client: &Client, console: &Console) -> Result<PathBuf> {
     Ok(longest.unwrap_or_else(|| console.folder.clone()))
 }
 
-/// Returns the id of the session somebody means.
+/// Returns the id of the given session.
 async fn known(client: &Client, typed: &str) -> Result<String> {
     match resolve::session(client, typed).await {
-        // A session of the workbench alone is known there only, and an agent may ask for none; the workbench decides.
+        // A pure workbench session is known only to the workbench, and an agent may not list sessions; the
+        // workbench decides.
         Err(failure) if failure.exit != Exit::USAGE && typed.starts_with("sess_") => Ok(typed.to_owned()),
         found => found,
     }
 }
 
-/// Asks with a session and ends it, whatever came back.
+/// Sends a request with a session and closes it, whatever the answer.
 macro_rules! ask {
     ($console:ident, $session_args:expr, $service:ident . $method:ident, $request:expr) => {{
         let visit = $crate::commands::workbench::WorkbenchSession::open($console, $session_args).await?;
@@ -101,7 +103,7 @@ macro_rules! ask {
 }
 use ask;
 
-/// Shows an answer: as JSON, or as lines for people.
+/// Prints an answer: as JSON, or as lines for people.
 fn show(console: &mut Console, answer: &impl serde::Serialize, lines: &[String]) -> Result<()> {
     if console.out.json {
         return console.out.json(answer);
@@ -109,7 +111,7 @@ fn show(console: &mut Console, answer: &impl serde::Serialize, lines: &[String])
     lines.iter().try_for_each(|line| console.out.line(line))
 }
 
-/// Says that a list is empty.
+/// Prints that a list is empty.
 fn nothing(console: &mut Console, what: &str) -> Result<()> {
     console.out.note(TextStyle::Dim, what)
 }

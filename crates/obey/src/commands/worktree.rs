@@ -1,4 +1,4 @@
-//! `obey worktree …`: working trees of a repository, so that agents work on it side by side.
+//! `obey worktree …`: working trees of a repository, so that agents can work on it concurrently.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::json;
 use crate::output::TextStyle;
 use crate::table::{Table, named};
 
-/// What the ids of worktrees begin with.
+/// The prefix of worktree ids.
 const ID_PREFIX: &str = "wt_";
 
 pub(super) async fn run(console: &mut Console, command: WorktreeCommand) -> Result<Exit> {
@@ -54,7 +54,7 @@ async fn create(console: &mut Console, args: WorktreeCreateArgs) -> Result<Exit>
     let repo = folder(console, args.repo.as_deref())?;
     let request = pb::CreateWorktreeRequest {
         repo_path: text(&repo)?,
-        // A name alone is the wish for a new branch of that name.
+        // A name alone means a new branch of that name.
         create_branch: args.create_branch || args.branch.is_none(),
         branch: args.branch.unwrap_or_default(),
         name: args.name.unwrap_or_default(),
@@ -105,7 +105,7 @@ async fn remove(console: &mut Console, args: &RemoveArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// Returns the id of the worktree somebody typed.
+/// Returns the id of the given worktree.
 async fn resolve(console: &Console, client: &Client, args: &WorktreeArg) -> Result<String> {
     let typed = args.worktree.as_str();
     if typed.starts_with(ID_PREFIX) {
@@ -114,7 +114,7 @@ async fn resolve(console: &Console, client: &Client, args: &WorktreeArg) -> Resu
     let repo = folder(console, args.repo.as_deref())?;
     let worktrees = listed(client, &repo).await?;
     let path = console.folder.join(typed);
-    // A folder that is gone cannot be resolved, and is named as it was listed.
+    // A missing folder cannot be resolved, and is matched as it was listed.
     let path = path.canonicalize().unwrap_or(path);
     let meant: Vec<&pb::WorktreeInfo> = worktrees
         .iter()
@@ -138,7 +138,7 @@ async fn listed(client: &Client, repo: &Path) -> Result<Vec<pb::WorktreeInfo>> {
     Ok(client.worktrees().list_worktrees(request).await?.into_inner().worktrees)
 }
 
-/// Resolved here: the daemon lives in another folder and would take a relative path for something else.
+/// Resolved here, because the daemon has another working directory.
 fn folder(console: &Console, typed: Option<&Path>) -> Result<PathBuf> {
     let given = typed.map_or_else(|| console.folder.clone(), |typed| console.folder.join(typed));
     given.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", given.display())))

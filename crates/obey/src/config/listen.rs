@@ -1,5 +1,5 @@
-//! The addresses the daemon listens on: how they are written, the one nobody has to ask for, and what flags add to those
-//! of the configuration. Binds nothing.
+//! The addresses the daemon listens on: their syntax, the default one, and how flags add to those of the
+//! configuration. Binds nothing.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::{invalid, split_list};
 use crate::failure::Result;
 use crate::paths::Paths;
 
-/// Where the daemon listens unless it is told otherwise.
+/// The default address.
 pub(super) const DEFAULT: &str = "127.0.0.1:50051";
 
 /// Who may call besides the daemon's own user.
@@ -74,7 +74,7 @@ pub(crate) fn address(text: &str) -> Result<Address> {
     Ok(Address { at, tls: asked || !at.ip().is_loopback() })
 }
 
-/// Returns the addresses of flags, then the others; `none` is how to have only those given.
+/// Returns the addresses of flags, then the others; `none` means only the given ones.
 pub(super) fn with_flags(others: Option<&Value>, flags: &[String]) -> Value {
     let mut entries: Vec<Value> = flags.iter().flat_map(|entry| split_list(entry)).collect();
     let is_alone = flags.iter().flat_map(|entry| entry.split(',')).any(|entry| entry.trim() == "none");
@@ -92,14 +92,14 @@ pub(super) fn with_flags(others: Option<&Value>, flags: &[String]) -> Value {
     Value::Array(entries)
 }
 
-/// Whether the last address is the default, and no flag asks for it.
+/// Whether the last address is the default, and no flag names it.
 pub(super) fn ends_with_default(listen: &[String], flags: &[String]) -> bool {
     let mut asked = flags.iter().flat_map(|entry| entry.split(','));
     listen.last().is_some_and(|last| last == DEFAULT)
         && !asked.any(|entry| is_same(Some(entry.trim()), Some(DEFAULT)))
 }
 
-/// Whether two texts are one address, which can be listened on only once.
+/// Whether two texts are the same address, which can be bound only once.
 fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
     let read = |text: Option<&str>| text.and_then(|text| address(text).ok());
     one == other || read(one).is_some_and(|address| address.at.port() != 0 && read(other) == Some(address))

@@ -1,25 +1,26 @@
-//! What the configuration says about the sandbox of commands and agents.
+//! The configuration of the sandbox for commands and agents.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The sandbox of commands, and of agents where they start in it.
+/// The sandbox of commands, and of agents if they start in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
     /// Start agents inside the sandbox.
     pub(crate) agents: bool,
-    /// What they reach there by network: `full`, `model` or `none`.
+    /// Their network access there: `full`, `model` or `none`.
     pub(crate) network: String,
-    /// Otherwise for single campaigns and providers: `name=full`, `model`, `none` or `off`.
+    /// Exceptions for single campaigns and providers: `name=full`, `model`, `none` or `off`.
     pub(crate) campaigns: Vec<String>,
     pub(crate) providers: Vec<String>,
-    /// Endpoints, `host:port`, that agents with the network `model` reach beside their provider's own.
+    /// Endpoints, `host:port`, that agents with the network `model` reach besides their provider's own.
     pub(crate) model_hosts: Vec<String>,
-    /// Refuse commands where no sandbox holds.
+    /// Reject commands if no sandbox is available.
     pub(crate) required: bool,
-    /// Folders outside the project that commands and agents in the sandbox may read, and that they may write.
+    /// Folders outside the project that commands and agents in the sandbox may read, and those they may
+    /// write.
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What the configuration says about secrets.
+//! The configuration of secret scrubbing.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Scrub {
-    /// Take them out of events before they are journalled.
+    /// Remove them from events before they are journalled.
     pub(crate) events: bool,
 }
 

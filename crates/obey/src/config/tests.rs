@@ -1,4 +1,4 @@
-//! Rules of the configuration: layers, mistakes and their messages, and that the manual knows every key.
+//! Tests of the configuration: layers, mistakes and their messages, and that the manual describes every key.
 
 use super::*;
 

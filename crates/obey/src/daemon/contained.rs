@@ -8,7 +8,7 @@ use runtime::containment::{LimitPolicy, Policy};
 use crate::config::Config;
 use crate::config::limits::Amount;
 
-/// Returns the policy; the error names the entry that is wrong.
+/// Returns the policy; the error names the invalid entry.
 pub(crate) fn policy(config: &Config) -> Result<Policy, Error> {
     let section = &config.sandbox;
     let network = AgentNetwork::parse(&section.network)

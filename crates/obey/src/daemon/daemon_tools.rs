@@ -1,5 +1,5 @@
-//! What agents inside the daemon are offered beside their own tools: the operations of the workbench, where agents get
-//! them, and workers. They have asked for what must be asked for before a call comes here.
+//! The tools that in-process agents get in addition to their own: the operations of the workbench, if they
+//! are enabled for agents, and workers. Permissions were already requested before a call arrives here.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use surface_mcp::TeamTools;
 
 use super::tools::{WorkbenchTools, need};
 
-/// The daemon's tools for agents inside of it.
+/// The daemon's tools for in-process agents.
 pub(crate) struct DaemonTools {
     workbench: Option<WorkbenchTools>,
     team: TeamTools,
@@ -35,6 +35,7 @@ impl DaemonTools {
         Arc::clone(&self.offers)
     }
 
+    /// Runs a tool for an agent's session after checking the access table.
     pub(crate) async fn call(
         &self,
         session: &SessionId,

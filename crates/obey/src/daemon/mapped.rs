@@ -1,7 +1,8 @@
-//! What of the program is mapped. Starting runs through much of it that is never run again; those pages would count as
-//! the daemon's memory as long as it lives.
+//! Releases the program's code pages after the start. The start runs much code that never runs again; its
+//! pages would otherwise count as the daemon's memory for as long as it runs.
 
-/// Lets go of the program's code. What runs next is mapped again from the file as it is needed, a fault each.
+/// Drops the mapped pages of the program's code. They are mapped again from the file on demand, one page
+/// fault each.
 #[cfg(target_os = "linux")]
 pub(super) fn forget_start() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
@@ -15,12 +16,12 @@ pub(super) fn forget_start() {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn forget_start() {}
 
-/// Returns where a file is mapped as code: start and length.
+/// Returns the code mappings of a file: start and length.
 fn code_of(program: &str, maps: &str) -> Vec<(usize, usize)> {
     maps.lines()
         .filter_map(|line| {
             let (range, rest) = line.split_once(' ')?;
-            // Nothing else is certain to be as it is in the file: data and its relocations were written to.
+            // Only code is certain to equal the file: data and relocations were written to.
             let is_code = rest.starts_with("r-xp ") && rest.ends_with(program);
             let (start, end) = range.split_once('-').filter(|_| is_code)?;
             let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
@@ -32,8 +33,8 @@ fn code_of(program: &str, maps: &str) -> Vec<(usize, usize)> {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn forget(start: usize, length: usize) {
-    // SAFETY: the range is one mapping of our own program's code, which is private, read-only and never written to, so
-    // that every page of it is read again from the file as it was. An error leaves things as they are.
+    // SAFETY: the range is one mapping of our own program's code, which is private, read-only and never
+    // written to, so every page is read again from the file unchanged. An error leaves everything as it is.
     let _ = unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED) };
 }
 

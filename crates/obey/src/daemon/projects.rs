@@ -1,6 +1,6 @@
-//! The workbench's operations as tools for clients of the user's own: editors and agents that the user started. Each
-//! project has one session of the workbench, begun with its first use; nothing is asked here, because the client that
-//! the user chose asks them itself.
+//! The workbench's operations as tools for the user's own clients: editors and agents that the user started.
+//! Each project has one session of the workbench, started on first use. No permissions are requested here,
+//! because the client itself asks the user.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use surface_mcp::{BridgeOutput, BridgeTool, ProjectTools};
 use super::tools::is_read_only;
 use crate::limits;
 
-/// Begun by itself, so that it is not offered.
+/// The session starts automatically, so this operation is not offered.
 const START: &str = "Session.Start";
 const END: &str = "Session.End";
 
-/// The tools, and the sessions they work in.
+/// The tools, and their sessions.
 pub(super) struct Projects {
     contextd: Contextd,
-    /// Of clients that name no project.
+    /// For clients that name no project.
     usual: Option<PathBuf>,
-    /// Only a shortcut: a session that is forgotten is begun again.
+    /// Only a cache: a missing session is started again.
     sessions: Mutex<HashMap<PathBuf, String>>,
 }
 
@@ -44,7 +44,7 @@ impl Projects {
         })
     }
 
-    /// Begins a session; returns its id and what is worth knowing.
+    /// Starts a session; returns its id and the instructions for the client.
     async fn start(&self, folder: &Path) -> Result<(String, String), Error> {
         let mut input = Map::new();
         input.insert("project_path".to_owned(), json!(folder));
@@ -125,7 +125,7 @@ impl ProjectTools for Projects {
         };
         let (mut session, mut done) = self.run(&folder, operation, &input).await?;
         if done.as_ref().is_err_and(|error| error.code == ErrorCode::WrongState) {
-            // It was ended by somebody else; another is begun.
+            // The session was ended elsewhere; start another one.
             self.forget(&folder, &session);
             (session, done) = self.run(&folder, operation, &input).await?;
         }

@@ -1,16 +1,16 @@
-//! The users of `access.token_users`, found by name. Refuses those that a program of this user can become.
+//! Resolves the users of `access.token_users`. Rejects users that a program of this user can become.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use domain::{Error, ErrorCode};
 
-/// Returns the numbers of the users.
+/// Returns the user ids.
 pub(super) fn resolve(users: &[String]) -> Result<BTreeSet<u32>, Error> {
     if users.is_empty() {
         return Ok(BTreeSet::new());
     }
-    // A file that is not there names nobody.
+    // A missing file has no entries.
     let (passwd, subuid) = (
         fs::read_to_string("/etc/passwd").unwrap_or_default(),
         fs::read_to_string("/etc/subuid").unwrap_or_default(),
@@ -18,6 +18,7 @@ pub(super) fn resolve(users: &[String]) -> Result<BTreeSet<u32>, Error> {
     resolve_in(users, &passwd, &subuid, host::own_uid())
 }
 
+/// Resolves users with the given contents of `/etc/passwd` and `/etc/subuid`.
 fn resolve_in(users: &[String], passwd: &str, subuid: &str, own: u32) -> Result<BTreeSet<u32>, Error> {
     let own_names: Vec<&str> = entries(passwd).filter(|(_, uid)| *uid == own).map(|(name, _)| name).collect();
     users.iter().map(|user| find(user, passwd)).map(|found| {
@@ -41,7 +42,7 @@ fn find(user: &str, passwd: &str) -> Result<u32, Error> {
     })
 }
 
-/// The names and numbers of `name:password:number:…`.
+/// The names and ids of `name:password:id:…` lines.
 fn entries(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
     passwd.lines().filter_map(|line| {
         let mut columns = line.split(':');
@@ -49,7 +50,7 @@ fn entries(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-/// Whether a user is in a range `user:first:count` of ours.
+/// Whether a user id is in one of our `user:first:count` ranges.
 fn is_subordinate(uid: u32, subuid: &str, own: u32, own_names: &[&str]) -> bool {
     let own_number = own.to_string();
     subuid.lines().any(|line| {

@@ -1,6 +1,6 @@
-//! The workbench's operations as tools of agents: a toolbox of the bridge for agents that are programs, and what agents
-//! inside the daemon are offered directly. An agent works in its own session; what changes files or runs commands is
-//! asked for, as with every other tool, and rules that deny bind every call.
+//! The workbench's operations as tools for agents: a toolbox of the bridge for external agents, and a direct
+//! offer for in-process ones. An agent works in its own session; operations that change files or run commands
+//! need a permission like every other tool, and deny rules apply to every call.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl WorkbenchTools {
         Self(Arc::new(Inner { contextd, tools: tools.collect() }))
     }
 
-    /// Returns the tools for an agent inside the daemon.
+    /// Returns the tools for an in-process agent.
     pub(crate) fn offers(&self) -> Vec<OfferedTool> {
         let offer = |(operation, tool): &(&'static Operation, BridgeTool)| OfferedTool {
             name: tool.name.clone(),
@@ -48,7 +48,7 @@ impl WorkbenchTools {
         self.0.tools.iter().map(offer).collect()
     }
 
-    /// Runs a tool for an agent inside the daemon, which has asked for what must be asked for.
+    /// Executes a tool for an in-process agent, which has already requested the necessary permissions.
     pub(crate) async fn call(
         &self,
         session: &SessionId,
@@ -95,7 +95,7 @@ impl BridgeToolbox for WorkbenchTools {
     }
 }
 
-/// Says what a call of a tool needs before it is made; without a row in the access table, a permission.
+/// Returns what a tool needs before it is called; without a row in the access table, a permission.
 pub(super) fn need(tool: &str) -> RequiredPermission {
     match access::tool(tool).map(|row| row.needs) {
         Some(Needs::Nothing) => RequiredPermission::Nothing,

@@ -1,4 +1,4 @@
-//! The workbench of the daemon: made from its configuration, cleaned now and then.
+//! Creates the daemon's workbench from its configuration, and cleans it periodically.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::config::Config;
 use crate::limits;
 use crate::serve::ServeOptions;
 
-/// Files of the user beside the configuration.
+/// The user's files next to the configuration.
 const RULES: &str = "gitleaks.toml";
 const POLICIES: &str = "policies.toml";
 
-/// What the workbench is made of, but for the store.
+/// The workbench's configuration, without the store.
 pub(crate) struct WorkbenchConfig {
     sandbox: sandbox::Config,
     scrub: scrub::Config,
@@ -35,7 +35,7 @@ pub(crate) struct WorkbenchConfig {
     ttl: SessionTtl,
     refs_folder: std::path::PathBuf,
     memory: crate::config::Memory,
-    /// The user brings rules of their own.
+    /// The user has their own rules.
     own_rules: bool,
 }
 
@@ -51,6 +51,7 @@ impl WorkbenchConfig {
         made.map_err(broke)?
     }
 
+    /// Reads the workbench's configuration and the user's own rule and policy files.
     pub(crate) fn of(options: &ServeOptions) -> Result<Self, Error> {
         let workbench = &options.config.workbench;
         let mut scrub = scrub::Config::new().with_known(KnownSecret::from_env(environment()));
@@ -62,7 +63,7 @@ impl WorkbenchConfig {
         }
         let text = read(&policies)?;
         let name = policies.display().to_string();
-        // Connects to nothing; a mistake in the section is known at once.
+        // Does not connect; an invalid section is reported at once.
         qdrant(&options.config.memory)?;
         Ok(Self {
             sandbox: sandbox_config(&options.config, super::own_program()?.into_os_string()),
@@ -78,14 +79,14 @@ impl WorkbenchConfig {
         })
     }
 
-    /// Keeps stored output in another folder: two processes must not share one.
+    /// Stores output in another folder: two processes must not share one.
     pub(crate) fn with_refs(mut self, folder: std::path::PathBuf) -> Self {
         self.refs_folder = folder;
         self
     }
 }
 
-/// Returns how commands are run, by the configuration.
+/// Returns the sandbox configuration.
 pub(crate) fn sandbox_config(config: &Config, program: OsString) -> sandbox::Config {
     let mut made = sandbox::Config::new(vec![program, crate::STAGE_WORD.into()]);
     made.required = config.sandbox.required;
@@ -94,7 +95,7 @@ pub(crate) fn sandbox_config(config: &Config, program: OsString) -> sandbox::Con
     made
 }
 
-/// Returns who makes the vectors of memories, by the configuration. Reading a model takes a while.
+/// Returns the configured embedder. Loading a model takes a while.
 pub(crate) async fn embedder(memory: crate::config::Memory) -> Result<Embedder, Error> {
     let made = tokio::task::spawn_blocking(move || match &memory.model_folder {
         Some(_) if !memory.embeddings_url.is_empty() => {
@@ -118,7 +119,7 @@ pub(crate) async fn embedder(memory: crate::config::Memory) -> Result<Embedder, 
     })?
 }
 
-/// Returns the server that holds the vectors of memories, by the configuration; none is the default.
+/// Returns the configured server for the vectors of memories; `None` by default.
 pub(crate) fn qdrant(memory: &crate::config::Memory) -> Result<Option<QdrantServer>, Error> {
     if memory.qdrant_url.is_empty() {
         return Ok(None);
@@ -127,7 +128,7 @@ pub(crate) fn qdrant(memory: &crate::config::Memory) -> Result<Option<QdrantServ
     QdrantServer::new(&memory.qdrant_url, &memory.qdrant_collection, &memory.qdrant_key_env, &key).map(Some)
 }
 
-/// The workbench, opened when somebody first needs it.
+/// The workbench, opened on first use.
 pub(crate) struct LazyWorkbench {
     plan: WorkbenchConfig,
     store: Store,
@@ -136,8 +137,8 @@ pub(crate) struct LazyWorkbench {
 }
 
 impl LazyWorkbench {
-    /// Begins to find out which sandbox holds. Rules of the user that cannot be used end the start, so that a workbench
-    /// with such is opened at once.
+    /// Starts to probe the sandbox. Invalid rules of the user must fail the start, so with such rules the
+    /// workbench is opened at once.
     pub(crate) async fn start(plan: WorkbenchConfig, store: Store) -> Result<Arc<Self>, Error> {
         let own_rules = plan.own_rules;
         let lazy_workbench =
@@ -158,6 +159,7 @@ impl LazyWorkbench {
         self.sandbox.get_or_init(async || Arc::new(Sandbox::probe(self.plan.sandbox.clone()).await)).await
     }
 
+    /// Creates the workbench.
     async fn open(&self) -> Result<Arc<Workbench>, Error> {
         let setup = WorkbenchSetup {
             sandbox: Arc::clone(self.sandbox().await),
@@ -204,7 +206,7 @@ pub(crate) fn contextd(
     Contextd::new(opening, supervisor, about, env!("CARGO_PKG_VERSION"))
 }
 
-/// Closes sessions whose time ran out, as long as the daemon runs.
+/// Closes expired sessions periodically.
 async fn sweep(workbench: Arc<Workbench>) {
     let mut interval = tokio::time::interval(limits::SWEEP_INTERVAL);
     loop {
@@ -216,7 +218,7 @@ async fn sweep(workbench: Arc<Workbench>) {
     }
 }
 
-/// What is set for the daemon, as far as it is text.
+/// The daemon's environment, as far as it is valid UTF-8.
 fn environment() -> Vec<(String, String)> {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));

@@ -1,4 +1,4 @@
-//! What typed lines mean for permissions and questions.
+//! The meaning of typed lines for permissions and questions.
 
 use serde_json::json;
 

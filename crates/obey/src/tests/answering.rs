@@ -1,4 +1,4 @@
-//! Requests: asked about inline, told about where nobody can be asked, and answered by commands.
+//! Requests: asked about inline, explained if no person can be asked, and answered by commands.
 
 use serde_json::json;
 use wire::obey::local::v1::SessionStatus;
@@ -87,7 +87,7 @@ async fn without_a_terminal_the_command_that_answers_is_told() {
         opened(&world, 1).await;
         world.run(&["session", "approve", "n", "--input", r#"{"command": "ls"}"#]).await
     };
-    // Quiet too: nobody could answer what was not told.
+    // In quiet mode too: an unannounced request could not be answered.
     let (ran, approved) = tokio::join!(world.run(&["session", "send", "n", "hi", "--quiet"]), answerer);
     assert_eq!((approved.exit, approved.out.as_str()), (0, "req_1 allowed once\n"));
     assert_eq!(ran.exit, 0);

@@ -1,4 +1,4 @@
-//! Commands that ask once and print: campaigns, sessions, logs, exec, and how errors of the daemon come out.
+//! Commands that send one request and print: campaigns, sessions, logs, exec, and errors of the daemon.
 
 use serde_json::{Value, json};
 use wire::obey::local::v1::{SessionProvider, SessionStatus};

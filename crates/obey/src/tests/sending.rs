@@ -148,7 +148,7 @@ async fn every_session_can_be_watched_at_once() {
     running.out.until("began").await;
     world.daemon.append(ID, "notice", &json!({"level": "info", "message": "goes on"}));
     running.out.until("goes on").await;
-    // A text that nothing follows is shown all the same.
+    // A text without a following delta is still shown.
     for piece in ["one ", "two"] {
         world.daemon.append(ID, "text_delta", &json!({"text": piece}));
     }

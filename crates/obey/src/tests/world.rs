@@ -1,4 +1,4 @@
-//! Surroundings of one test: a folder, a small daemon on a socket in it, and commands run against it.
+//! The environment of one test: a folder, a small daemon on a socket in it, and commands run against it.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) struct World {
     pub(crate) daemon: Fake,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) exit: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// A command that runs, with a person in front of it.
+/// A running command, with simulated input.
 pub(crate) struct Running {
     pub(crate) lines: mpsc::Sender<String>,
     pub(crate) presses: mpsc::Sender<()>,
@@ -39,7 +39,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until something was shown, then types a line.
+    /// Waits until a text was shown, then types a line.
     pub(crate) async fn answer(&self, shown: &str, line: &str) {
         self.err.until(shown).await;
         self.lines.send(line.to_owned()).await.unwrap();
@@ -62,7 +62,7 @@ impl World {
         self.folder.path().join("d.sock")
     }
 
-    /// Runs a command as in a script: no terminal, nothing to read.
+    /// Runs a command as in a script: no terminal, no input.
     pub(crate) async fn run(&self, words: &[&str]) -> Ran {
         self.start(words, false).end().await
     }

@@ -1,4 +1,4 @@
-//! The row of the audit that a task of an agent leaves, also where the agent let go of it in the middle.
+//! The audit row of an agent's task, written even if the agent abandons it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use workbench::audit::{AuditEntry, input_text};
 
 use super::Outcome;
 
-/// A task that is under way.
+/// A task in progress.
 pub(super) struct Record {
     workbench: Arc<Workbench>,
-    /// Gone once it is written.
+    /// `None` once it is written.
     entry: Option<AuditEntry>,
     began: Instant,
 }
@@ -26,9 +26,9 @@ impl Record {
         Self::new(workbench, session, operation, &input)
     }
 
-    /// Begins the row of a call at a server of the agent's own.
+    /// Starts the row of a call to an agent's own MCP server.
     pub(super) fn of_call(workbench: Arc<Workbench>, session: &SessionId, call: &ExternalToolCall) -> Self {
-        // As text: a row keeps plain fields alone.
+        // As text: a row holds only plain fields.
         let input = [("tool", call.tool.clone()), ("arguments", call.arguments.to_string())];
         let input = input.map(|(name, value)| (name.to_owned(), Value::String(value))).into_iter().collect();
         Self::new(workbench, session, "Toolbox.Mcp", &input)
@@ -51,7 +51,7 @@ impl Record {
         Self { workbench, entry: Some(entry), began: Instant::now() }
     }
 
-    /// Writes down how it ended.
+    /// Writes the result.
     pub(super) async fn end(mut self, outcome: &Result<Outcome, Error>) -> Result<(), Error> {
         let Some(mut entry) = self.entry.take() else { return Ok(()) };
         match outcome {
@@ -92,7 +92,7 @@ impl Drop for Record {
     }
 }
 
-/// Returns what a task is called in the audit, and what it was given.
+/// Returns the name of a task in the audit, and its input.
 fn described(task: &ToolTask) -> (&'static str, Map<String, Value>) {
     let (operation, input) = match task {
         ToolTask::Read { path, first_line, lines, raw } => {

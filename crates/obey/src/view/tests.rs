@@ -1,4 +1,4 @@
-//! What a person and a pipe get to see of a turn.
+//! What a person and a pipe see of a turn.
 
 use serde_json::{Value, json};
 use wire::obey::v1 as pb;
@@ -11,7 +11,7 @@ fn event(name: &str, fields: Value) -> LogEvent {
     LogEvent::read(pb::Event { r#type: name.to_owned(), json: fields.to_string(), ..pb::Event::default() })
 }
 
-/// Shows events and returns what came out on both streams, with durations taken out.
+/// Shows events and returns the output of both streams, without durations.
 fn shown(global: &Global, events: &[(&str, Value)]) -> (String, String) {
     let (out, err) = (Buffer::default(), Buffer::default());
     let mut output = Output::to_buffers(out.clone(), err.clone(), global, false);

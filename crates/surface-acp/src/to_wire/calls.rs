@@ -1,5 +1,5 @@
-//! Calls as an editor sees them: begun once, updated, finished once. Remembers the open ones and how much of their
-//! output was told.
+//! Tool calls as an editor sees them: started once, updated, finished once. Tracks the open calls and how
+//! much of their output was sent.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,14 +18,15 @@ pub(super) struct OpenToolCalls {
 
 #[derive(Debug, Default)]
 struct OpenToolCall {
-    /// What it changes is part of its content for good.
+    /// Its changes; they stay part of its content.
     diffs: Vec<Value>,
     output: String,
-    /// Bytes of the output that were told.
+    /// Bytes of the output that were sent.
     told: usize,
 }
 
 impl OpenToolCalls {
+    /// Returns the update for a call that begins. Its changes are kept while it is open.
     pub(super) fn started(
         &mut self,
         call: &CallId,
@@ -44,7 +45,8 @@ impl OpenToolCalls {
         update
     }
 
-    /// Output is told whole each time, so it is told when it has grown by as much again, and at the end.
+    /// Adds output. Each update contains all of it, so an update is sent only once the output has doubled or
+    /// grown by `ACP_PROGRESS_STEP_BYTES`, and at the end.
     pub(super) fn progressed(&mut self, call: &CallId, output: &str) -> Option<Value> {
         let open = self.open.get_mut(call)?;
         if open.output.len() >= limits::ACP_PROGRESS_MAX_BYTES {
@@ -64,6 +66,7 @@ impl OpenToolCalls {
         }))
     }
 
+    /// Returns the update for a call that has ended.
     pub(super) fn finished(&mut self, call: &CallId, ok: bool, output: &str) -> Value {
         let mut content = self.open.remove(call).unwrap_or_default().diffs;
         if !output.is_empty() {
@@ -80,7 +83,7 @@ impl OpenToolCalls {
         update
     }
 
-    /// Calls that a turn left behind are over.
+    /// Fails the calls that a turn left open.
     pub(super) fn turn_ended(&mut self) -> Vec<Value> {
         let mut left: Vec<CallId> = self.open.drain().map(|(call, _)| call).collect();
         left.sort();
@@ -89,7 +92,7 @@ impl OpenToolCalls {
     }
 }
 
-/// A call that has not begun.
+/// Returns a call that has not started.
 pub(super) fn pending(call: &str, tool: &str, input: &Value, title: &str, working_dir: &Path) -> Value {
     let mut update = json!({
         "toolCallId": call,

@@ -1,5 +1,5 @@
-//! What stands until it changes: plan, mode, model, commands, usage. Told when it changes, and to a client that takes
-//! up a session without its history.
+//! Values that hold until they change: plan, mode, model, commands, usage. Sent when they change, and to a
+//! client that resumes a session without its history.
 
 use serde_json::{Value, json};
 
@@ -47,12 +47,13 @@ impl UpdateProjector {
         self.update(&json!({"sessionUpdate": "config_option_update", "configOptions": options}), out);
     }
 
+    /// Returns the update with the agent's slash commands.
     pub(super) fn available_commands(&self) -> Value {
         let commands: Vec<Value> = self
             .commands
             .iter()
             .map(|command| {
-                // Editors type the slash themselves.
+                // Editors add the slash themselves.
                 let name = command.name.trim_start_matches('/');
                 json!({"name": name, "description": command.description, "input": {"hint": "arguments"}})
             })
@@ -60,7 +61,7 @@ impl UpdateProjector {
         json!({"sessionUpdate": "available_commands_update", "availableCommands": commands})
     }
 
-    /// How full the window is, where the agent says both.
+    /// Returns the usage of the context window, if the agent reports both numbers.
     pub(super) fn used(&self) -> Option<Value> {
         let (used, size) = (self.context.0?, self.context.1?);
         let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
@@ -71,6 +72,7 @@ impl UpdateProjector {
         Some(update)
     }
 
+    /// Reports a compaction to clients that support it, and the new usage.
     pub(super) fn compacted(&mut self, summary: &str, out: &mut Vec<u8>) {
         self.compactions += 1;
         if self.client.takes_compaction {

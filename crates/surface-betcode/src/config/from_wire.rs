@@ -1,4 +1,4 @@
-//! Settings as clients send them. Pure; names the field that is wrong.
+//! Converts settings from clients. Pure; errors name the invalid field.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use domain::Error;
 use runtime::settings::{PermissionSettings, SessionDefaults, SettingsLayer, SettingsScope};
 use wire::betcode::v1 as pb;
 
-/// Reads the name of a scope; none: what is in force.
+/// Parses the name of a scope; `None`: the effective settings.
 pub(super) fn scope(text: &str, default_folder: Option<&Path>) -> Result<Option<SettingsScope>, Error> {
     Ok(Some(match text {
         "" | "effective" => return Ok(None),
@@ -37,7 +37,7 @@ pub(super) fn scope(text: &str, default_folder: Option<&Path>) -> Result<Option<
     }))
 }
 
-/// Reads a change; what is not set does not change.
+/// Parses a change; fields that are not set stay unchanged.
 pub(super) fn change(settings: Option<pb::Settings>) -> Result<SettingsLayer, Error> {
     let Some(settings) = settings else { return Err(Error::invalid("settings", "is required")) };
     if settings.daemon.is_some_and(|daemon| daemon != pb::DaemonSettings::default()) {
@@ -60,7 +60,7 @@ pub(super) fn change(settings: Option<pb::Settings>) -> Result<SettingsLayer, Er
             connected_timeout_secs: permissions.connected_timeout_secs,
             disconnected_timeout_secs: permissions.disconnected_timeout_secs,
             enable_auto_approve: permissions.enable_auto_approve,
-            // A list has no way to be unset; an empty one says nothing.
+            // A list cannot be unset on the wire, so an empty one means no change.
             auto_approve_directories: (!folders.is_empty()).then_some(folders),
             activity_refresh_enabled: permissions.activity_refresh_enabled,
             ..PermissionSettings::default()

@@ -1,4 +1,4 @@
-//! Settings, rules and MCP servers as clients see them. Pure.
+//! Converts settings, rules and MCP servers for clients. Pure.
 
 use domain::event::{ServerStatus, ToolServer};
 use domain::permission::pattern::CallPattern;
@@ -9,6 +9,7 @@ use wire::betcode::v1 as pb;
 
 use crate::DaemonInfo;
 
+/// Converts one layer of settings. The daemon's own settings are added by the caller.
 pub(super) fn settings(layer: &SettingsLayer) -> pb::Settings {
     let (sessions, permissions) = (&layer.sessions, &layer.permissions);
     pb::Settings {
@@ -30,6 +31,7 @@ pub(super) fn settings(layer: &SettingsLayer) -> pb::Settings {
     }
 }
 
+/// Converts the daemon's own settings, which clients cannot change here.
 pub(super) fn daemon(daemon: &DaemonInfo) -> pb::DaemonSettings {
     pb::DaemonSettings {
         max_subprocesses: Some(daemon.max_subprocesses),
@@ -41,7 +43,7 @@ pub(super) fn daemon(daemon: &DaemonInfo) -> pb::DaemonSettings {
     }
 }
 
-/// What a session allows or denies comes before every rule, the newest first.
+/// Returns all rules. The session's grants come before every rule, newest first.
 pub(super) fn rules(grants: &[Grant], rules: &PermissionRules) -> pb::PermissionRules {
     let mut all: Vec<pb::PermissionRule> = grants.iter().rev().enumerate().map(granted).collect();
     all.extend(rules.iter().map(rule));
@@ -57,6 +59,7 @@ pub(super) fn rules(grants: &[Grant], rules: &PermissionRules) -> pb::Permission
     }
 }
 
+/// Converts a grant of the session to a rule.
 fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
     let action = match grant.action {
         GrantAction::Deny => pb::PermissionAction::Deny,
@@ -74,6 +77,7 @@ fn granted((number, grant): (usize, &Grant)) -> pb::PermissionRule {
     }
 }
 
+/// Converts a rule of the settings files.
 fn rule(rule: &PermissionRule) -> pb::PermissionRule {
     let action = match rule.action {
         RuleAction::Allow => pb::PermissionAction::Allow,
@@ -92,7 +96,7 @@ fn rule(rule: &PermissionRule) -> pb::PermissionRule {
     }
 }
 
-/// Returns the servers of a session; those of an agent that is gone do not run.
+/// Returns the MCP servers of a session. Without an agent they count as stopped.
 pub(super) fn mcp_servers(snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
     let runs = snapshot.state.status.has_agent();
     let server = |server: &ToolServer| {

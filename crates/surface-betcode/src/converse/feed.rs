@@ -1,4 +1,5 @@
-//! The half of a conversation that comes from the journal: the history, then what happens, as one loop.
+//! The outgoing half of a conversation: sends the history, then the live events, in one loop over the
+//! journal.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +11,18 @@ use tokio::sync::watch;
 use super::{ConverseClientGone, ConverseSender, ConverseStream, OpenedConversation, to_wire};
 use crate::to_wire::BetcodeProjector;
 
-/// Why a feed ends early; without an error the client is gone.
+/// Why a feed ends early; `None`: the client is gone.
 type FeedEnd = Option<Error>;
 
+/// The outgoing half of one conversation.
 pub(super) struct ConverseFeed {
     supervisor: Supervisor,
     session: SessionId,
     line: ConverseSender,
     conversation: BetcodeProjector,
-    /// Events up to this one are known to the client.
+    /// The client already has the events up to this one.
     after: u64,
-    /// The client says no more; it hears the turn to its end.
+    /// The client has closed its half; it receives the running turn to its end.
     last_word: watch::Receiver<bool>,
     deleted: watch::Receiver<bool>,
 }
@@ -49,6 +51,7 @@ impl ConverseFeed {
         }
     }
 
+    /// Sends the history, then each new event, until the conversation is over.
     async fn follow(&mut self) -> Result<(), FeedEnd> {
         self.catch_up().await?;
         let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
@@ -85,8 +88,8 @@ impl ConverseFeed {
         }
     }
 
-    /// Goes through what the client knows without saying it again, but for the requests that still wait: a client
-    /// that comes back must be able to answer them.
+    /// Applies the events the client already has without sending them. Pending requests are sent again, so
+    /// that a client that reconnects can answer them.
     async fn catch_up(&mut self) -> Result<(), FeedEnd> {
         if self.after == 0 {
             return Ok(());
@@ -119,7 +122,7 @@ impl ConverseFeed {
         Ok(())
     }
 
-    /// Returns whether nothing more is to be expected: no turn is open and everything was said.
+    /// Returns whether nothing more is expected: no turn is open and all events are sent.
     async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
         let snapshot = self.supervisor.snapshot(&self.session).await?;
         Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))

@@ -1,4 +1,4 @@
-//! Beginning a conversation: a new session, or one that is there.
+//! Starts a conversation: with a new session, or with an existing one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::from_wire::ConversationStart;
 use crate::presence::BetcodeClient;
 
 impl Betcode {
+    /// Opens the conversation's session: an existing one from `from_sequence` on, or a new one.
     pub(super) async fn open(
         &self,
         start: ConversationStart,
@@ -80,6 +81,7 @@ impl Betcode {
         self.supervisor.snapshot(id).await
     }
 
+    /// Returns the folder of a new session: its worktree, the given folder, or the default.
     async fn directory(&self, start: &ConversationStart) -> Result<String, Error> {
         if !start.worktree.is_empty() {
             return self.worktree_folder(&start.worktree).await;
@@ -91,7 +93,7 @@ impl Betcode {
     }
 }
 
-/// Errors about roots speak of campaigns; here the folder has another name.
+/// Errors about roots name `path`; this protocol calls the folder `working_directory`.
 fn in_our_words(error: Error) -> Error {
     match (error.code, error.message.strip_prefix("path: ")) {
         (ErrorCode::SandboxFailed, Some(what)) => {
@@ -101,6 +103,7 @@ fn in_our_words(error: Error) -> Error {
     }
 }
 
+/// Returns the event that keeps a client's metadata with the session.
 fn metadata_report(metadata: BTreeMap<String, String>, client: &BetcodeClient) -> EventKind {
     EventKind::ActivityReported {
         activity: "metadata".to_owned(),

@@ -1,4 +1,4 @@
-//! What clients send, and what is wrong with it.
+//! Valid and invalid messages of clients.
 
 use domain::request::QuestionOption;
 use prost_types::Struct;

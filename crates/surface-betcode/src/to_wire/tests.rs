@@ -1,5 +1,5 @@
-//! Journals in, messages out. The recorded conversation is the one all surfaces are shown (`transcript`); the stored
-//! format's own samples stand for every kind of event there is.
+//! Journals in, messages out. The recorded conversation is the one that all surfaces use (`transcript`); the
+//! samples of the stored format cover every kind of event.
 
 use domain::Event;
 

@@ -1,4 +1,4 @@
-//! The documents are complete, agree with the table, and are those in `docs/tools`.
+//! The documents are complete, agree with the table, and equal those in `docs/tools`.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn examples_use_fields_that_exist() {
     }
 }
 
-/// The files in `docs/tools` are what the daemon serves. `UPDATE_GOLDEN=1` writes them.
+/// The files in `docs/tools` equal what the daemon serves. `UPDATE_GOLDEN=1` writes them.
 #[test]
 fn the_documents_in_docs_are_current() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools");

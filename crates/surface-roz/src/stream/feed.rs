@@ -1,4 +1,4 @@
-//! The half of a stream that comes from the journal, with a sign of life while a turn is long.
+//! The outgoing half of a stream: sends the journal's events, and keepalives during a long turn.
 
 use domain::request::RequestSubject;
 use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId};
@@ -11,17 +11,18 @@ use super::{RozClientGone, RozSender};
 use crate::limits;
 use crate::to_wire::RozProjector;
 
+/// The outgoing half of one stream.
 pub(super) struct RozFeed {
     supervisor: Supervisor,
     session: SessionId,
     line: RozSender,
     conversation: RozProjector,
     after: u64,
-    /// The client says no more; it hears the turn to its end.
+    /// The client has closed its half; it receives the running turn to its end.
     last_word: watch::Receiver<bool>,
 }
 
-/// Why a feed ends early; without an error the client is gone.
+/// Why a feed ends early; `None`: the client is gone.
 type FeedEnd = Option<Error>;
 
 impl From<RozClientGone> for FeedEnd {
@@ -47,7 +48,7 @@ impl RozFeed {
         }
     }
 
-    /// Returns whether the client has heard everything; otherwise it is gone.
+    /// Runs the feed. Returns true if the client has received everything, false if it is gone.
     pub(super) async fn run(mut self) -> bool {
         match self.follow().await {
             Ok(()) => !self.line.is_closed(),
@@ -59,6 +60,7 @@ impl RozFeed {
         }
     }
 
+    /// Sends each new event, and keepalives during a turn, until the stream is over.
     async fn follow(&mut self) -> Result<(), FeedEnd> {
         let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
         let mut alive = tokio::time::interval(limits::KEEPALIVE_EVERY);
@@ -93,7 +95,7 @@ impl RozFeed {
                 let was_in_turn = self.conversation.in_turn();
                 self.show(&event).await?;
                 if self.conversation.in_turn() && !was_in_turn {
-                    // The first sign of life comes a whole interval after the turn began.
+                    // The first keepalive comes a full interval after the turn began.
                     alive.reset();
                 }
                 if self.conversation.has_ended() {
@@ -103,6 +105,7 @@ impl RozFeed {
         }
     }
 
+    /// Sends the messages for one event. Questions are declined at once.
     async fn show(&mut self, event: &domain::Event) -> Result<(), FeedEnd> {
         let mut messages = Vec::new();
         let event = &*self.supervisor.to_execute(&self.session, event);
@@ -117,7 +120,7 @@ impl RozFeed {
             ..
         } = &event.kind
         {
-            // This protocol has no way to answer; a question that nobody can answer must not hold the turn.
+            // This protocol cannot answer questions, and an unanswered question must not block the turn.
             let command = Command::Decide {
                 request: *request,
                 decision: Decision::Deny,
@@ -131,7 +134,7 @@ impl RozFeed {
         Ok(())
     }
 
-    /// Returns whether nothing more is to be expected: no turn is open and everything was said.
+    /// Returns whether nothing more is expected: no turn is open and all events are sent.
     async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
         let snapshot = self.supervisor.snapshot(&self.session).await?;
         Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))

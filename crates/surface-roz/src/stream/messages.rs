@@ -1,4 +1,5 @@
-//! What a client says once its session runs. What cannot be done is said under the published code and changes nothing.
+//! Handles a client's messages once its session runs. A failed message is reported under the published code
+//! and changes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,20 +22,20 @@ use crate::{from_wire, to_wire};
 use surface::peer::Signer;
 use surface::shorten;
 
-/// Who offers the tools of a start, and who holds the input and signs what is not a message.
+/// The source of a start's tools, the input holder, and the author of everything that is not a message.
 pub(super) const SOURCE: &str = "roz";
 
-/// Told to an agent that is to work in the loop of observing, orienting, deciding and acting.
+/// The instruction for an agent in the observe-orient-decide-act mode.
 const OODA: &str = "Work in cycles: observe with the tools that only look, orient, decide on one action, act, and \
                     observe again before the next one.";
 
-/// Whether tools of this source are a client's of this surface.
+/// Whether tools of this source belong to a client of this surface.
 pub(super) fn is_ours(source: &str) -> bool {
     source == TURN_SOURCE
         || source.strip_prefix(SOURCE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// One side of a running session.
+/// The incoming half of a running session.
 pub(super) struct RozStream {
     supervisor: Supervisor,
     session: SessionId,
@@ -43,9 +44,9 @@ pub(super) struct RozStream {
     /// What the next message brings along and nothing has taken yet.
     past: Vec<Attachment>,
     system_context: Option<String>,
-    /// A message on its way to the agent.
+    /// The task that sends a message to the agent.
     sending: Option<JoinHandle<()>>,
-    /// Has it wait for nothing more.
+    /// Tells that task not to wait any longer.
     hurry: Arc<Notify>,
 }
 
@@ -62,7 +63,7 @@ impl RozStream {
         Self { supervisor, session, line, signer, past, system_context: None, sending: None, hurry }
     }
 
-    /// Does what the client says.
+    /// Executes a message of the client.
     pub(super) async fn handle_message(&mut self, request: pb::SessionRequest) -> Result<(), RozClientGone> {
         let done = match request.request {
             Some(Said::Start(_)) => {
@@ -84,10 +85,10 @@ impl RozStream {
         }
     }
 
-    /// Waits until what was said has reached the session.
+    /// Waits until the last message has reached the session.
     pub(super) async fn settle(&mut self) {
         if let Some(sending) = self.sending.take() {
-            // Fails only when the task broke down, and then there is nothing to wait for.
+            // `await` fails only if the task panicked; then there is nothing to wait for.
             let _ = sending.await;
         }
     }
@@ -104,6 +105,7 @@ impl RozStream {
         self.supervisor.command(&self.session, command).await.map(drop)
     }
 
+    /// Sends a prompt, unless a turn is running or another prompt is being sent.
     async fn message(&mut self, message: pb::UserMessage) -> Result<(), RozClientGone> {
         let busy = self.sending.as_ref().is_some_and(|sending| !sending.is_finished());
         let in_turn = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
@@ -121,7 +123,8 @@ impl RozStream {
         let (supervisor, session, line) = (self.supervisor.clone(), self.session.clone(), self.line.clone());
         self.hurry = Arc::default();
         let hurry = Arc::clone(&self.hurry);
-        // In a task of its own: the agent may take a while to read its tools, and the client is heard meanwhile.
+        // In a separate task: the agent may need time to read its tools, and further messages are handled
+        // meanwhile.
         self.sending = Some(tokio::spawn(async move {
             if let Err(error) = prompt.send(&supervisor, &session, &hurry).await {
                 let body = match error.code {
@@ -135,6 +138,8 @@ impl RozStream {
         Ok(())
     }
 
+    /// Validates a prompt and collects its attachments: history, mode, system context, and the client's
+    /// files.
     fn read(&self, message: pb::UserMessage) -> Result<RozPrompt, Error> {
         let id = from_wire::message_id(message.message_id)?;
         if message.content.trim().is_empty() && message.context.is_empty() {
@@ -155,6 +160,7 @@ impl RozStream {
         Ok(RozPrompt { id: id.unwrap_or_else(own_id), text: message.content, files, tools })
     }
 
+    /// Returns the result of a tool that the client ran. A result that no call waits for is ignored.
     async fn tool_result(&self, result: pb::ToolResult) -> Result<(), RozClientGone> {
         let Ok(snapshot) = self.snapshot().await else { return Ok(()) };
         let state = &snapshot.state;
@@ -172,13 +178,14 @@ impl RozStream {
         let (ok, output) = from_wire::result(&result);
         let command = Command::ReturnTool { request: pending.id, ok, output, by: SOURCE.to_owned() };
         match self.command(command).await {
-            // Somebody else was quicker: the clock, the end of the turn.
+            // The request was settled first, by its timeout or by the end of the turn.
             Err(error) if error.code == ErrorCode::RequestNotFound => Ok(()),
             Err(error) => self.line.send_body(to_wire::failure(&error)).await,
             Ok(()) => Ok(()),
         }
     }
 
+    /// Cancels the current turn, including a prompt that is still being sent.
     async fn cancel_turn(&mut self) -> Result<(), RozClientGone> {
         self.hurry.notify_one();
         self.settle().await;
@@ -192,7 +199,7 @@ impl RozStream {
         }
     }
 
-    /// Ends the turn and the session; the journal's half then ends the stream.
+    /// Cancels the turn and stops the session; the feed then ends the stream.
     async fn cancel_session(&mut self, cancel: pb::CancelSession) -> Result<(), Error> {
         self.hurry.notify_one();
         self.settle().await;
@@ -211,6 +218,7 @@ impl RozStream {
         Ok(())
     }
 
+    /// Records the rating of a message in the journal.
     async fn feedback(&self, feedback: pb::MessageFeedback) -> Result<(), Error> {
         if !feedback.session_id.is_empty() && feedback.session_id != self.session.as_str() {
             return Err(Error::invalid("feedback.session_id", "is not the session of this stream"));
@@ -234,6 +242,7 @@ impl RozStream {
         self.command(Command::Report(report)).await
     }
 
+    /// Answers a permission request. A decision that no request waits for is ignored.
     async fn decide(&self, decision: pb::PermissionDecision) -> Result<(), Error> {
         let snapshot = self.snapshot().await?;
         let Some((request, tool)) = waiting_permission(&snapshot, &decision.tool_call_id) else {
@@ -250,11 +259,11 @@ impl RozStream {
             .await
     }
 
-    /// Takes the tools of a source in place of those it had.
+    /// Replaces the tools of a source.
     async fn register(&mut self, register: pb::RegisterTools) -> Result<(), Error> {
         let tools = from_wire::tools(&register.tools)?;
         let context = register.system_context.filter(|context| !context.is_empty());
-        // It will come along with a message, and is better refused now.
+        // The context goes with a later message; an oversized one is better rejected now.
         from_wire::check_size(
             &context.iter().map(|text| from_wire::text_file("", text)).collect::<Vec<_>>(),
         )?;
@@ -278,7 +287,7 @@ impl RozStream {
                 self.command(command(own, tools)).await?;
             }
             None => {
-                // Without a source they are added to those of the start; the newest of a name counts.
+                // Without a source they are added to the tools of the start; the newest tool of a name wins.
                 let mut all = snapshot.state.tools.get(SOURCE).cloned().unwrap_or_default();
                 all.retain(|known| !tools.iter().any(|tool| tool.name == known.name));
                 let all = if tools.is_empty() { tools } else { all.into_iter().chain(tools).collect() };
@@ -303,7 +312,7 @@ pub(crate) fn waiting_permission(snapshot: &Snapshot, id: &str) -> Option<(Reque
     })
 }
 
-/// A message that is to become a turn.
+/// A message that will become a turn.
 struct RozPrompt {
     id: String,
     text: String,
@@ -312,7 +321,7 @@ struct RozPrompt {
 }
 
 impl RozPrompt {
-    /// Offers the tools of the turn, lets the agent read them, and begins it.
+    /// Registers the tools of the turn, waits until the agent has read them, and sends the prompt.
     async fn send(self, supervisor: &Supervisor, session: &SessionId, hurry: &Notify) -> Result<(), Error> {
         let only_now = !self.tools.is_empty();
         let offer = |tools| Command::RegisterTools { source: TURN_SOURCE.to_owned(), tools };
@@ -320,7 +329,8 @@ impl RozPrompt {
             supervisor.command(session, offer(self.tools)).await?;
         }
         let snapshot = supervisor.snapshot(session).await?;
-        // What an agent has not read it cannot call. Those inside the daemon, and the scripted one, are told directly.
+        // An agent cannot call a tool it has not read. In-process agents and the scripted one get the tools
+        // directly.
         let provider = supervisor.providers().get(snapshot.spec.provider)?;
         let bridged = provider.capabilities().process
             && snapshot.spec.provider != domain::ProviderKind::Scripted
@@ -343,14 +353,14 @@ impl RozPrompt {
         };
         let sent = supervisor.command(session, command).await;
         if sent.is_err() && only_now {
-            // Nobody's turn will take them away.
+            // No turn starts, so no end of a turn would remove them.
             supervisor.command(session, offer(Vec::new())).await?;
         }
         sent.map(drop)
     }
 }
 
-/// Returns an id for a message that came without one.
+/// Returns an id for a message without one.
 fn own_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let now = host::clock::now().0;

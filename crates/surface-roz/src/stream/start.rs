@@ -1,4 +1,4 @@
-//! Beginning a session: what a start asks for, checked before anything exists.
+//! Starts a session; validates the request before anything is created.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use super::messages::SOURCE;
 use crate::limits;
 use crate::{Roz, from_wire, permissions, to_wire};
 
-/// A session that has begun.
+/// A session that has started.
 pub(super) struct StartedSession {
     pub(super) snapshot: Arc<Snapshot>,
-    /// Answers the start.
+    /// The answer to the start.
     pub(super) greeting: Body,
-    /// What the first message brings along.
+    /// The attachments of the first message.
     pub(super) past: Vec<Attachment>,
     pub(super) max_context_tokens: Option<u32>,
 }
 
 impl Roz {
+    /// Validates the request and creates the session, with the client's tools registered and the input held.
     pub(super) async fn open(&self, start: pb::StartSession) -> Result<StartedSession, Error> {
         let environment = self.environment(&start.environment_id).await?;
         self.check_host(start.host_id.as_ref()).await?;
@@ -58,7 +59,7 @@ pub(crate) fn session_in(
     provider: domain::ProviderKind,
     model: String,
 ) -> NewSession {
-    // What is set for one agent means nothing to another that a model names.
+    // Settings for one provider do not apply to another one that the model names.
     let meant = environment.provider.is_empty() || environment.provider == provider.name();
     let mut provider_config = if meant { environment.provider_config.clone() } else { BTreeMap::new() };
     if !environment.mode.is_empty() {

@@ -1,5 +1,5 @@
-//! Journals in, messages out. The recorded conversation with the real Claude Code is the one the other surfaces are
-//! held against; the stored format's own samples stand for every kind of event there is.
+//! Journals in, messages out. The recorded conversation with the real Claude Code is the one that the other
+//! surfaces use; the samples of the stored format cover every kind of event.
 
 use domain::event::ClientTool;
 use domain::{CallId, SessionId, Timestamp, TurnId};

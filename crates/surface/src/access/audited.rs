@@ -1,7 +1,7 @@
-//! What the layer in front of every surface writes into the audit: every call that acts or administers, once it is
-//! answered, and every refusal. What was done is answered truthfully even where its row cannot be written, on a full disk
-//! for example: the next row then says how many are missing. The workbench writes rows of its own, with more in them; of
-//! its calls only refusals are written here.
+//! What the layer in front of every surface writes to the audit: every call that acts or administers, after
+//! it is answered, and every refusal. A call is answered truthfully even if its row cannot be written, for
+//! example on a full disk; the next row then states how many are missing. The workbench writes its own rows,
+//! with more detail; of its calls, only refusals are written here.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ use crate::{limits, status};
 const STRANGER: &str = "stranger";
 
 tokio::task_local! {
-    /// From where the request comes that this task serves.
+    /// The origin of the request that this task serves.
     static SERVED: Option<Peer>;
 }
 
@@ -43,18 +43,18 @@ pub fn origin_here() -> String {
     SERVED.try_with(|peer| peer.map(origin)).ok().flatten().unwrap_or_default()
 }
 
-/// What the row of a call says beside its method; an extension of the response.
+/// Additional text for the row of a call; an extension of the response.
 #[derive(Clone, Debug)]
 pub struct Summary(pub String);
 
-/// Where rows go; none: nowhere, for programs that embed a surface.
+/// Where rows are written; `None` writes nothing, for programs that embed a surface.
 #[derive(Clone)]
 pub struct Recorder(Option<Arc<Inner>>);
 
 struct Inner {
     audit: Audit,
     refusals: Mutex<Refusals>,
-    /// Rows that could not be written since the last that could.
+    /// Rows that could not be written since the last successful one.
     missing: AtomicU64,
 }
 
@@ -175,6 +175,7 @@ struct Seen {
 }
 
 impl Seen {
+    /// Returns the row of the call; the caller adds its outcome.
     fn entry(&self, row: &Row, caller: &Caller, session: String) -> AuditEntry {
         AuditEntry {
             at: self.at,
@@ -188,7 +189,7 @@ impl Seen {
     }
 }
 
-/// Says from where somebody calls.
+/// Formats the origin of a call: the kind of connection, with the user and process ids where known.
 fn origin(peer: Peer) -> String {
     let mut text = match peer.via {
         Via::Unix => "unix".to_owned(),
@@ -206,24 +207,26 @@ fn origin(peer: Peer) -> String {
     text
 }
 
+/// Whether the workbench records the calls of a row itself.
 fn is_of_workbench(row: &Row) -> bool {
     match row.protocol {
-        // The bridge hands tools on, most of them the workbench's, which writes them down itself.
+        // The bridge forwards tool calls. Most of them belong to the workbench, which records them itself.
         Protocol::Grpc => {
             ["contextd.v1.", "obey.v1.BridgeService/"].iter().any(|of| row.method.starts_with(of))
         }
-        // All that REST and MCP do is the workbench's.
+        // Everything that REST and MCP do belongs to the workbench.
         Protocol::Rest | Protocol::Tool => true,
         Protocol::Acp => false,
     }
 }
 
-/// How many refusals of each caller are written.
+/// Limits how many refusals of each caller are written.
 #[derive(Default)]
 struct Refusals {
     callers: HashMap<String, Window>,
 }
 
+/// The refusals of one caller in the current time window.
 struct Window {
     since: Instant,
     written: u32,
@@ -231,7 +234,8 @@ struct Window {
 }
 
 impl Refusals {
-    /// Returns how many were left out since the last that was written; none: this one is left out, too.
+    /// Returns how many refusals were left out since the last written one; `None` if this one is left out,
+    /// too.
     fn take(&mut self, caller: &str, now: Instant) -> Option<u64> {
         if self.callers.len() >= limits::AUDIT_CALLERS_MAX {
             self.callers.retain(|_, window| now.duration_since(window.since) < limits::AUDIT_REFUSALS_WINDOW);
@@ -250,7 +254,7 @@ impl Refusals {
     }
 }
 
-/// The beginning of a request's body, kept while it passes.
+/// The beginning of a request's body, copied as it passes.
 #[derive(Clone, Default)]
 struct Beginning(Option<Arc<Mutex<Vec<u8>>>>);
 
@@ -263,12 +267,13 @@ impl Beginning {
         let named = kept
             .get(frames::HEADER_BYTES..)
             .and_then(|message| frames::text_at(message, path).ok().flatten());
-        // It is the caller's text: an id, or nothing.
+        // The text comes from the caller: only a plausible id is accepted.
         let is_id = |text: &String| text.len() <= limits::AUDIT_SESSION_MAX_BYTES && text.is_ascii();
         named.filter(is_id).unwrap_or_default()
     }
 }
 
+/// Keeps a copy of the body's beginning if the row needs the session that the body names.
 fn watched(row: &Row, request: Request<Body>) -> (Request<Body>, Beginning) {
     let names_session = matches!(row.session, SessionIn::Field { .. });
     if row.protocol != Protocol::Grpc || row.effect == Effect::Reads || !names_session {
@@ -279,6 +284,7 @@ fn watched(row: &Row, request: Request<Body>) -> (Request<Body>, Beginning) {
     (request.map(|body| Body::new(Watched { body, kept })), beginning)
 }
 
+/// A body that copies its first bytes as they pass.
 struct Watched {
     body: Body,
     kept: Arc<Mutex<Vec<u8>>>,

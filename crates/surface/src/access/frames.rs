@@ -1,6 +1,6 @@
-//! The messages of an agent's gRPC call on their way to the service: each is looked at before the service sees it, and one
-//! that names another session than the agent's own ends the call. Holds one message at most. Reads protobuf only as far
-//! as the field that names the session.
+//! Checks the messages of an agent's gRPC call before the service sees them. A message that names another
+//! session than the agent's own ends the call. Holds one message at most. Parses protobuf only as far as the
+//! field that names the session.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,16 +15,16 @@ use wire::access::Row;
 
 use crate::{limits, status};
 
-/// What precedes a message: whether it is compressed, and its length.
+/// The length of a message's prefix: a compression flag and the message length.
 pub(super) const HEADER_BYTES: usize = 5;
 
-/// A body whose messages all name one session.
+/// A body whose messages must all name one session.
 pub(super) struct OfSession {
     body: Body,
     row: &'static Row,
     path: &'static [u32],
     own: SessionId,
-    /// What has come of a message that is not complete.
+    /// The received part of a message that is not complete yet.
     pending: BytesMut,
     failed: bool,
 }
@@ -34,7 +34,7 @@ impl OfSession {
         Self { body, row, path, own, pending: BytesMut::new(), failed: false }
     }
 
-    /// Takes the complete messages off what has come. An error ends the call.
+    /// Splits the complete, checked messages off the received bytes. An error ends the call.
     fn complete(&mut self) -> Result<Bytes, Status> {
         let mut checked = 0;
         while let Some(header) = self.pending.get(checked..checked + HEADER_BYTES) {
@@ -73,7 +73,7 @@ impl HttpBody for OfSession {
             let frame = match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
                 None => {
                     this.failed = true;
-                    // Half a message: the service says what is wrong with it.
+                    // An incomplete message: the service reports what is wrong with it.
                     let rest = std::mem::take(&mut this.pending);
                     return Poll::Ready((!rest.is_empty()).then(|| Ok(Frame::data(rest.freeze()))));
                 }
@@ -104,8 +104,8 @@ impl HttpBody for OfSession {
     }
 }
 
-/// Returns the text at a path of field numbers, as a decoder would see it: the last one counts, and a message that comes
-/// in pieces is one.
+/// Returns the string at a path of field numbers, as a decoder would see it: the last value counts, and an
+/// embedded message that is split over several fields is merged.
 pub(super) fn text_at(message: &[u8], path: &[u32]) -> Result<Option<String>, Error> {
     let mut found = None;
     search(message, path, &mut found).map_err(|reason| {
@@ -114,6 +114,7 @@ pub(super) fn text_at(message: &[u8], path: &[u32]) -> Result<Option<String>, Er
     Ok(found)
 }
 
+/// Follows the path through the message; a later match overwrites an earlier one.
 fn search(mut message: &[u8], path: &[u32], found: &mut Option<String>) -> Result<(), String> {
     let Some((wanted, deeper)) = path.split_first() else { return Err("no field is named".to_owned()) };
     while message.has_remaining() {

@@ -1,5 +1,6 @@
-//! The layer in front of every surface: finds the row of a request, decides, and lets through what the table allows. For
-//! agents it also reads which session a request is about. Requests without a row never reach a service.
+//! The layer in front of every surface: finds the row of a request, decides, and passes on what the table
+//! allows. For agents it also reads which session a request is about. Requests without a row never reach a
+//! service.
 
 use axum::body::{Body, Bytes};
 use axum::middleware::Next;
@@ -29,6 +30,7 @@ pub(super) async fn guarded(caller: &Caller, request: Request<Body>, next: Next)
     }
 }
 
+/// Serves a gRPC request. For an agent, each message is checked for the session it names.
 async fn grpc(row: &'static Row, caller: &Caller, request: Request<Body>, next: Next) -> Response {
     if !is_plain_grpc(request.headers()) {
         return unsupported("gRPC methods take `Content-Type: application/grpc`");
@@ -46,12 +48,13 @@ async fn grpc(row: &'static Row, caller: &Caller, request: Request<Body>, next: 
     malformed::named(next.run(request).await, row.client_streams)
 }
 
+/// Serves a REST request, or the error for a path without a row.
 async fn rest(caller: &Caller, request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
     let Some(row) = super::rest(request.method().as_str(), path) else {
         return unserved(&request);
     };
-    // What a service of JSON reads must say that it is JSON.
+    // A service that reads JSON requires a JSON content type.
     if is_any_grpc(request.headers()) {
         return unsupported("REST takes `Content-Type: application/json`; gRPC has paths of its own");
     }
@@ -70,7 +73,7 @@ fn is_tunnelled(request: &Request<Body>) -> bool {
     request.extensions().get::<Tunnelled>().is_some()
 }
 
-/// Reads which session an agent's REST call is about: what the body says, else the query.
+/// Checks which session an agent's REST call is about: the body decides, else the query.
 async fn of_session(row: &Row, own: &SessionId, request: Request<Body>) -> Result<Request<Body>, Error> {
     let SessionIn::Field { name, .. } = row.session else { return Err(other_session(row, own)) };
     let (parts, body) = request.into_parts();
@@ -111,7 +114,7 @@ pub fn not_json(error: &serde_json::Error) -> Error {
     Error::new(ErrorCode::InvalidArgument, format!("the body {what}; look at line {line}, column {column}"))
 }
 
-/// Whether a request speaks gRPC itself; gRPC-Web is another format.
+/// Whether a request uses gRPC itself; gRPC-Web is another format.
 fn is_plain_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     kind.and_then(|kind| kind.strip_prefix(b"application/grpc"))
@@ -130,7 +133,7 @@ fn unsupported(message: &str) -> Response {
     status::rest_as(&Error::new(ErrorCode::InvalidArgument, message), StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// Answers for what has no row. The path is not repeated: it may hold a secret.
+/// Answers a request that has no row. The path is not repeated: it may contain a secret.
 fn unserved(request: &Request<Body>) -> Response {
     if is_any_grpc(request.headers()) {
         return Status::unimplemented("there is no such method in the access table").into_http();

@@ -1,4 +1,5 @@
-//! JSON in which no object names a member twice: two readers of one text could take different ones.
+//! Parses JSON and rejects objects with duplicate members: two parsers of the same text could each use a
+//! different one.
 
 use std::fmt;
 
@@ -28,6 +29,7 @@ pub fn is_twice(error: &serde_json::Error) -> bool {
 
 const TWICE: &str = "a member is there twice";
 
+/// Reads an object and rejects duplicate members.
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -49,6 +51,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
+/// Reads any value with the same rule for the objects in it.
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {

@@ -1,6 +1,7 @@
-//! What a gRPC client hears of messages that cannot be read: INVALID_ARGUMENT for bytes that are not the message a method
-//! takes, RESOURCE_EXHAUSTED for one that is too large. The library answers with INTERNAL and OUT_OF_RANGE, which
-//! clients take for a fault of ours; its answers are known by their words.
+//! What a gRPC client receives for messages that cannot be read: INVALID_ARGUMENT for bytes that are not the
+//! message a method takes, RESOURCE_EXHAUSTED for a message that is too large. The library answers with
+//! INTERNAL and OUT_OF_RANGE, which clients take for a fault of ours; its answers are recognized by their
+//! text.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,7 @@ use tonic::{Code, Status};
 
 use crate::status;
 
+/// How the library's messages begin for a message that is too large, or unreadable.
 const TOO_LARGE: &str = "Error, decoded message length too large";
 const UNREADABLE: [&str; 4] = [
     "failed to decode Protobuf message",
@@ -23,13 +25,13 @@ const UNREADABLE: [&str; 4] = [
     "Missing request message.",
 ];
 
-/// Says that a message is larger than what is read.
+/// Returns the status for a message that is larger than the limit.
 pub(super) fn too_large() -> Status {
     let message = "the message is larger than this method reads; send less at once";
     status::grpc(&Error::new(ErrorCode::LimitReached, message))
 }
 
-/// Puts the right words in the place of the library's. Those of a stream may come at its end.
+/// Replaces the library's status with the right one. For a stream it may be in the trailers.
 pub(super) fn named(response: Response, client_streams: bool) -> Response {
     if let Some(status) = better(response.headers()) {
         return status.into_http();
@@ -40,9 +42,9 @@ pub(super) fn named(response: Response, client_streams: bool) -> Response {
     response.map(|body| Body::new(Trailing { body }))
 }
 
-/// Returns what to say in the place of a status of the library's, if it is one.
+/// Returns the replacement for a status of the library, if it is one of those above.
 fn better(headers: &HeaderMap) -> Option<Status> {
-    // Nearly every answer is told by this one look.
+    // This check alone decides for nearly every answer.
     if !matches!(headers.get(Status::GRPC_STATUS)?.as_bytes(), b"11" | b"13") {
         return None;
     }
@@ -57,6 +59,7 @@ fn better(headers: &HeaderMap) -> Option<Status> {
     }
 }
 
+/// A body whose trailers are corrected as they pass.
 struct Trailing {
     body: Body,
 }

@@ -1,4 +1,4 @@
-//! The whole table as every kind of caller against a golden file, and the guard with real requests.
+//! Checks the whole table for every kind of caller against a golden file, and the guard with real requests.
 
 mod cost;
 mod guard;
@@ -58,7 +58,8 @@ fn callers() -> [(&'static str, Caller, &'static str); 8] {
     ]
 }
 
-/// Another user of the machine without the token never gets as far as the table.
+/// Lists which callers may call each method. Another user of the machine without the token is rejected before
+/// the table is consulted.
 fn walk() -> String {
     let mut text = String::from("# method: who may call it; made with UPDATE_GOLDEN=1\n");
     for row in rows() {

@@ -1,5 +1,6 @@
-//! The checks every request on a TCP listener must pass, so that no web page can use a browser to reach the daemon
-//! (DNS rebinding, cross-site requests, forms). Exact comparisons only. Looks at headers, never at bodies.
+//! The checks every request on a TCP listener must pass, so that no web page can use a browser to reach the
+//! daemon (DNS rebinding, cross-site requests, forms). Exact comparisons only. Examines headers, never
+//! bodies.
 
 use std::net::SocketAddr;
 
@@ -15,7 +16,7 @@ use crate::{server, status};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Host,
@@ -71,14 +72,15 @@ fn check_site<B>(request: &Request<B>) -> Result<(), Refusal> {
     if !headers.get_all(SEC_FETCH_SITE).iter().all(|site| site == "same-origin" || site == "none") {
         return Err(Refusal::Site);
     }
-    // What a form can send needs no permission from us, JSON and gRPC do; and permission is never given.
+    // A browser sends forms without a preflight request; JSON and gRPC need one, and a preflight is never
+    // granted.
     if request.method() == Method::POST && !is_json_or_grpc(headers) {
         return Err(Refusal::ContentType);
     }
     Ok(())
 }
 
-/// Checks that a caller we do not trust by its user has the token.
+/// Checks that a caller whose user is not trusted has the token.
 pub(super) fn check_token(headers: &HeaderMap, token: Option<&Token>) -> Result<(), Refusal> {
     match (authorization(headers)?, token) {
         (Some(claimed), Some(token)) if token.is(claimed) => Ok(()),
@@ -98,8 +100,8 @@ pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<&[u8]>, Refusa
     bearer.map(|(_, claimed)| Some(claimed)).ok_or(Refusal::Token)
 }
 
-/// Every place that names a host must name us: HTTP/2's authority, an absolute URI, the header. HTTP/1 has exactly one
-/// header.
+/// Every place that names a host must name this listener: HTTP/2's authority, an absolute URI, and the
+/// header. HTTP/1 has exactly one header.
 fn is_host_ours<B>(request: &Request<B>, at: SocketAddr) -> bool {
     hosts(request).is_some_and(|named| !named.is_empty() && named.iter().all(|host| is_ours(host, at)))
 }
@@ -134,7 +136,7 @@ fn is_ours(named: &[u8], at: SocketAddr) -> bool {
     names.iter().any(|name| name.as_bytes() == named)
 }
 
-/// Whether a request names exactly one content type, JSON's or gRPC's.
+/// Whether a request has exactly one content type, and it is JSON's or gRPC's.
 fn is_json_or_grpc(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(kind), None) = (types.next(), types.next()) else { return false };

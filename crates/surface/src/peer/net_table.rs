@@ -1,6 +1,6 @@
-//! The kernel's table of TCP sockets: which user is at the other end of a loopback connection, where `sock_diag` is not
-//! answered. Reading it takes longer the more connections there are. Only Linux has it; elsewhere nobody is found and
-//! everybody needs the token.
+//! Reads the kernel's table of TCP sockets to find which user is at the other end of a loopback connection,
+//! where `sock_diag` does not answer. Reading takes longer the more connections there are. Linux only;
+//! elsewhere no owner is found and every caller needs the token.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ pub(super) fn owner_of(from: SocketAddr, to: SocketAddr) -> Option<Owner> {
 
 fn search(table: impl BufRead, from: SocketAddr, to: SocketAddr) -> Option<Owner> {
     let (from, to) = (plain(from), plain(to));
-    // The first line names the columns; like every line that is not a socket it parses to nothing.
+    // The first line names the columns; like every line that is not a socket, it parses to `None`.
     table.lines().map_while(Result::ok).find_map(|line| {
         let row = row(&line)?;
         (row.local == from && row.remote == to).then_some(row.owner)
@@ -31,7 +31,7 @@ struct Row {
     owner: Owner,
 }
 
-/// Reads `sl: local remote state queues timer retransmits uid timeout inode …`.
+/// Parses `sl: local remote state queues timer retransmits uid timeout inode …`.
 fn row(line: &str) -> Option<Row> {
     let mut columns = line.split_ascii_whitespace().skip(1);
     let local = address(columns.next()?)?;
@@ -42,7 +42,7 @@ fn row(line: &str) -> Option<Row> {
     (inode != 0).then_some(Row { local, remote, owner: Owner { uid, inode } })
 }
 
-/// Reads `0100007F:1F90` or its long form. Each group of eight digits is a word in the machine's order.
+/// Parses `0100007F:1F90` or its long form. Each group of eight digits is a word in native byte order.
 fn address(text: &str) -> Option<(IpAddr, u16)> {
     let (host, port) = text.split_once(':')?;
     let word = |at: usize| {

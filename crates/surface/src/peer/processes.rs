@@ -1,5 +1,6 @@
-//! Whose a process is: the user's, an agent's, or not to be told. A chain of ancestors decides, read as `runtime` reads
-//! it; for a TCP socket, those of every process that has it open. What is not proven to be the user's is not.
+//! Decides whether a process belongs to the user, to an agent, or cannot be attributed. The chain of
+//! ancestors decides, read as `runtime` reads it; for a TCP socket, the chains of every process that has it
+//! open. A process counts as the user's only if that is proven.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use runtime::process::{SHIM_NAME, group_name};
 
 use super::{Agents, Caller};
 
-/// Returns whose a process is.
+/// Returns the caller that a process stands for.
 pub(super) fn identify(process: &Process, agents: &dyn Agents) -> Caller {
     match process.ancestry() {
         Some(chain) => match classify(&chain, agents) {
@@ -60,7 +61,8 @@ pub(super) fn identify_socket(inode: u64, uid: u32, agents: &dyn Agents) -> Call
     let wanted = format!("socket:[{inode}]");
     let mut caller = None;
     for pid in holders_of(&wanted) {
-        // Held fast before it is looked at again, so that all that follows is about one process.
+        // The process is pinned before its descriptors are checked again, so that everything that follows
+        // concerns the same process.
         let found = match Process::numbered(pid, uid) {
             Ok(process) if has_open(pid, &wanted) => identify(&process, agents),
             _ => Caller::Unknown,
@@ -75,15 +77,16 @@ pub(super) fn identify_socket(inode: u64, uid: u32, agents: &dyn Agents) -> Call
     caller.unwrap_or(Caller::Unknown)
 }
 
-/// Judges a chain, the process itself first. The highest session counts: below its shim an agent can make a process
-/// look like any other's.
+/// Classifies a chain, which starts with the process itself. The highest session counts: below its shim, an
+/// agent can make a process look like any other.
 fn classify(chain: &[Ancestor], agents: &dyn Agents) -> Caller {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let mut session = None;
     let mut is_doubtful = false;
     for (step, at) in chain.iter().enumerate() {
         session = agents.session_of(at.pid).or(session);
-        // What the daemon itself starts, it starts for a session or for a command, never to speak for the user.
+        // Processes that the daemon itself starts work for a session or a command; they never speak for the
+        // user.
         is_doubtful |= (at.pid == own && step > 0) || may_hold(at);
     }
     match session {
@@ -93,7 +96,8 @@ fn classify(chain: &[Ancestor], agents: &dyn Agents) -> Caller {
     }
 }
 
-/// Whether a process holds something for a daemon. Those above this very daemon are another's.
+/// Whether a process holds an agent or a command for a daemon. Shims above this daemon belong to another
+/// daemon.
 fn may_hold(at: &Ancestor) -> bool {
     let may = match &at.name {
         Name::Known(name) => name == SHIM_NAME,
@@ -103,7 +107,7 @@ fn may_hold(at: &Ancestor) -> bool {
     may && !above_us().contains(&(at.pid, at.start_ticks))
 }
 
-/// Our own ancestors, by number and start time, as they were when somebody first called.
+/// Our own ancestors, by process id and start time, as they were at the first call.
 fn above_us() -> &'static [(i32, u64)] {
     static ABOVE: OnceLock<Vec<(i32, u64)>> = OnceLock::new();
     ABOVE.get_or_init(|| {
@@ -112,7 +116,7 @@ fn above_us() -> &'static [(i32, u64)] {
     })
 }
 
-/// Returns the processes that have a socket open, as far as we may look.
+/// Returns the processes that have a socket open, as far as we may inspect them.
 fn holders_of(wanted: &str) -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
@@ -133,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes some processes for agents of sessions.
+    /// Treats some processes as agents of sessions.
     struct Known(&'static [(i32, &'static str)]);
 
     impl Agents for Known {

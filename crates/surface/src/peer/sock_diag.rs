@@ -1,5 +1,5 @@
-//! Asks the kernel for one TCP socket by its two addresses (`NETLINK_SOCK_DIAG`): which user is at the other end of a
-//! loopback connection. Costs the same however many sockets there are. Linux only.
+//! Asks the kernel for one TCP socket by its two addresses (`NETLINK_SOCK_DIAG`), to find which user is at
+//! the other end of a loopback connection. The cost does not depend on the number of sockets. Linux only.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,7 +23,7 @@ const NLM_F_REQUEST: u16 = 1;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const TCP_LISTEN: u8 = 10;
 
-/// One socket to the kernel for everybody; an answer is there when the question has been sent.
+/// One netlink socket shared by all callers. The answer is available as soon as the request has been sent.
 static LINE: Mutex<Option<Line>> = Mutex::new(None);
 
 struct Line {
@@ -31,8 +31,8 @@ struct Line {
     sequence: u32,
 }
 
-/// Returns the owner of the socket that is connected from `from` to `to`; none when its process has closed it. Fails
-/// where the kernel does not answer such questions.
+/// Returns the owner of the socket that is connected from `from` to `to`; `None` when its process has closed
+/// it. Fails where the kernel does not answer such requests.
 pub(super) fn owner_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Owner>> {
     let mut line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut open = match line.take() {
@@ -40,7 +40,7 @@ pub(super) fn owner_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Ow
         None => Line::open()?,
     };
     let answer = open.ask(from, to)?;
-    // Only a line without questions left open is used again.
+    // Only a socket without an outstanding request is reused.
     *line = Some(open);
     Ok(answer)
 }
@@ -93,12 +93,12 @@ fn request(sequence: u32, from: SocketAddr, to: SocketAddr) -> [u8; REQUEST_BYTE
     put(&wide(from_ip));
     put(&wide(to_ip));
     put(&0u32.to_ne_bytes());
-    // No cookie: whatever socket it is.
+    // No cookie: matches any socket with these addresses.
     put(&[0xff; 8]);
     out
 }
 
-/// An address in the 16 bytes the kernel has for one.
+/// Encodes an address in the 16 bytes that the kernel reserves for one.
 fn wide(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => {
@@ -110,6 +110,7 @@ fn wide(ip: IpAddr) -> [u8; 16] {
     }
 }
 
+/// Parses the kernel's answer to the request with this sequence number.
 fn read(answer: &[u8], sequence: u32, from: SocketAddr, to: SocketAddr) -> io::Result<Option<Owner>> {
     let kind = answer.get(4..6).map(two).ok_or_else(unexpected)?;
     if answer.get(8..12).map(four) != Some(sequence) {
@@ -129,8 +130,8 @@ fn read(answer: &[u8], sequence: u32, from: SocketAddr, to: SocketAddr) -> io::R
     let remote = (narrow(family, &id[20..36]), u16::from_be_bytes([id[2], id[3]]));
     let rest = &body[4 + SOCKET_ID_BYTES + 12..];
     let owner = Owner { uid: four(&rest[..4]), inode: u64::from(four(&rest[4..8])) };
-    // Without the connection itself the kernel offers a listener of that port. A socket that its process has closed is
-    // listed as root's, without an inode.
+    // If the connection itself is missing, the kernel returns a listener of that port. A socket that its
+    // process has closed is listed as root's, without an inode.
     let is_it = local == (Some(from.ip().to_canonical()), from.port())
         && remote == (Some(to.ip().to_canonical()), to.port())
         && state != TCP_LISTEN

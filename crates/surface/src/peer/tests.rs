@@ -1,4 +1,4 @@
-//! Nobody gets in who should not, and everybody else is told apart.
+//! Callers without access are rejected, and all others are identified correctly.
 
 mod callers;
 mod pages;

@@ -1,5 +1,5 @@
-//! The token that lets other users of this machine call over TCP. It lives in a file only we can read and is read
-//! again for every call that needs it, so that replacing or removing the file takes effect at once.
+//! The token that lets other users of this machine call over TCP. It is in a file that only we can read, and
+//! is read again for every call that needs it, so that replacing or removing the file takes effect at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,8 +20,9 @@ pub struct Token {
 }
 
 impl Token {
-    /// Uses the token in a folder of ours, or makes one: 256 random bits in hexadecimal, mode 0600. A file that others
-    /// can read or that is not a token is refused, never repaired: somebody may know it already.
+    /// Loads the token from one of our folders, or creates one: 256 random bits in hexadecimal, mode 0600. A
+    /// file that others can read or that does not hold a token is rejected, never repaired: another user may
+    /// already know it.
     pub fn create_or_load(dir: &Path) -> Result<Self, Error> {
         folder::private(dir, "the token needs a folder of your own")?;
         let token = Self { path: dir.join(FILE_NAME) };
@@ -34,12 +35,12 @@ impl Token {
         Ok(token)
     }
 
-    /// Returns where the token is.
+    /// Returns the path of the token file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a caller knows the token. Takes as long for a wrong one as for the right one.
+    /// Whether the claimed token is right. Takes as long for a wrong one as for the right one.
     pub fn is(&self, claimed: &[u8]) -> bool {
         match self.read() {
             Ok(token) => equal(token.as_bytes(), claimed),
@@ -69,12 +70,13 @@ impl Token {
         Ok(token.to_owned())
     }
 
-    /// Writes beside and links into place: nobody ever reads half a token, and of two makers one wins.
+    /// Writes a temporary file and links it into place: no reader ever sees half a token, and of two
+    /// concurrent writers one wins.
     fn create(&self, dir: &Path) -> io::Result<()> {
         let mut text = random()?;
         text.push('\n');
         let draft = dir.join(format!("{FILE_NAME}.{}", std::process::id()));
-        // Left by a maker with our number that died; nobody else can write here.
+        // Left by a process with our id that crashed; no other user can write here.
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         let made = file.write_all(text.as_bytes()).and_then(|()| match fs::hard_link(&draft, &self.path) {

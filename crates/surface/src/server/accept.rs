@@ -1,5 +1,5 @@
-//! The accept loop of one listener: never ends on an error, bounds the connections, and cuts them in bounded time when
-//! the daemon goes.
+//! The accept loop of one listener. It never ends on an error, limits the number of connections, and closes
+//! them within a bounded time when the daemon shuts down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use super::places::{Place, Places, StrangerId, TooMany};
 use super::unix::SocketFile;
 use crate::peer::Client;
 
-/// A listener, ready to accept.
+/// A listener that is ready to accept.
 pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener, SocketAddr),
     Tls(TcpListener),
 }
 
-/// A connection that nobody has looked at.
+/// An accepted connection of which nothing has been read yet.
 pub(super) enum AcceptedSocket {
     Unix(UnixStream),
     Tcp { stream: TcpStream, from: SocketAddr, to: SocketAddr, client: Client, place: Option<Place> },
@@ -32,6 +32,7 @@ pub(super) enum AcceptedSocket {
 }
 
 impl Listener {
+    /// Accepts one connection. For TCP, its user is looked up at once.
     async fn accept(&self) -> io::Result<AcceptedSocket> {
         match self {
             Listener::Unix(listener, _) => {
@@ -40,7 +41,8 @@ impl Listener {
             }
             Listener::Tcp(listener, to) => {
                 let (stream, from) = listener.accept().await?;
-                // Small answers must not wait for the client's acknowledgements (40 ms each).
+                // Disables Nagle's algorithm: small answers must not wait for the client's acknowledgements
+                // (40 ms each).
                 stream.set_nodelay(true)?;
                 Ok(AcceptedSocket::Tcp {
                     client: Client::find(from, *to),
@@ -58,8 +60,9 @@ impl Listener {
         }
     }
 
-    /// Lets nobody new come, where that can be done without turning away who has come. Returns whether those in its
-    /// queue are ours to serve: a socket that was passed to us keeps its queue for the next daemon.
+    /// Stops new clients from connecting, where that is possible without rejecting those already in the
+    /// queue. Returns whether the queued clients are ours to serve: a socket that was passed to us keeps its
+    /// queue for the next daemon.
     fn hide(&mut self) -> bool {
         match self {
             Listener::Unix(_, file) => file.remove(),
@@ -68,7 +71,8 @@ impl Listener {
     }
 }
 
-/// Serves connections until the daemon goes, then gives the open ones a moment and cuts them.
+/// Serves connections until the daemon shuts down, then gives the open ones a short grace period and closes
+/// them.
 pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
     let most = connections_max();
     let places = Places::new(most / limits::STRANGERS_SHARE);
@@ -76,7 +80,8 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
     let mut is_pausing = false;
     loop {
         tokio::select! {
-            // Going first: a flood of connections must not keep the daemon. Then the ended ones, to make room.
+            // Shutdown is checked first: a flood of connections must not keep the daemon alive. Ended
+            // connections come second, to free their places.
             biased;
             () = gone(&mut going) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -87,13 +92,13 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
                         Some(incoming) => {
                             connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
                         }
-                        // A flood of strangers must not keep this thread.
+                        // A flood from other users must not block this thread.
                         None => tokio::task::yield_now().await,
                     }
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    // Said once, not ten times a second.
+                    // Logged once, not ten times a second.
                     if !std::mem::replace(&mut is_pausing, true) {
                         tracing::warn!(%error, "cannot accept connections; trying on");
                     }
@@ -102,8 +107,9 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
             },
         }
     }
-    // The socket's file goes before the last streams do, so that new clients find out at once and wait for the next
-    // daemon. Who waits in the queue cannot know that it will never be accepted, and is served.
+    // The socket's file is removed before the last streams end, so that new clients notice at once and wait
+    // for the next daemon. A client in the queue cannot know that it would never be accepted, so it is still
+    // served.
     if listener.hide() {
         let late = async {
             while connections.len() < most
@@ -113,7 +119,7 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
                 connections.spawn(connection::serve(incoming, Arc::clone(&serving), going.clone()));
             }
         };
-        // Nobody else is to come: whoever found the file has connected by then.
+        // No later client is expected: every client that found the file has connected within this time.
         let _over = time::timeout(limits::LATE_ACCEPT_WAIT, late).await;
     }
     drop(listener);
@@ -125,7 +131,8 @@ pub(super) async fn run(mut listener: Listener, serving: Arc<Serving>, mut going
     connections.shutdown().await;
 }
 
-/// Gives a connection its place; nothing for one of a user who has too many, which is cut off.
+/// Assigns a place to a connection. Returns `None` if its user already has too many; the connection is then
+/// dropped.
 fn placed(incoming: AcceptedSocket, places: &Places) -> Option<AcceptedSocket> {
     let stranger = match &incoming {
         AcceptedSocket::Unix(_) => return Some(incoming),
@@ -149,13 +156,13 @@ fn placed(incoming: AcceptedSocket, places: &Places) -> Option<AcceptedSocket> {
     }
 }
 
-/// Waits until the daemon goes.
+/// Waits until the daemon shuts down.
 pub(super) async fn gone(going: &mut watch::Receiver<bool>) {
-    // An error means that the server itself is gone.
+    // An error means that the server itself has been dropped.
     let _ = going.wait_for(|going| *going).await;
 }
 
-/// Whether an error tells only of the connection that was about to be accepted.
+/// Whether an error concerns only the connection that was about to be accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -167,7 +174,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Returns how many connections this listener may have, so that agents and the store keep their descriptors.
+/// Returns how many connections this listener may have, so that enough file descriptors remain for agents and
+/// the store.
 pub(super) fn connections_max() -> usize {
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let share = descriptors.map_or(u64::MAX, |limit| limit / limits::CONNECTIONS_FD_SHARE);

@@ -1,7 +1,7 @@
-//! Lets gRPC clients built on C-core (Python, C++, Ruby, PHP) use the Unix socket as they are. They send the
-//! percent-encoded socket path as `:authority`, which `h2` refuses. This wrapper follows the client's HTTP/2 frames and
-//! overwrites the offending bytes where they pass, at equal length; it holds nothing back and changes nothing else.
-//! For Unix sockets only: on TCP the authority is part of the checks against hostile web pages.
+//! Lets gRPC clients built on C-core (Python, C++, Ruby, PHP) use the Unix socket without changes. They send
+//! the percent-encoded socket path as `:authority`, which `h2` rejects. This wrapper follows the client's
+//! HTTP/2 frames and overwrites the offending bytes in place, at equal length. It buffers nothing and changes
+//! nothing else. For Unix sockets only: on TCP the authority is part of the checks against hostile web pages.
 
 mod block;
 
@@ -70,6 +70,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for AuthorityFix<T> {
     }
 }
 
+// HTTP/2's frame layout (RFC 9113 §4.1, §6.2).
 const FRAME_HEAD_BYTES: usize = 9;
 const TYPE_HEADERS: u8 = 1;
 const TYPE_CONTINUATION: u8 = 9;
@@ -78,31 +79,31 @@ const FLAG_PRIORITY: u8 = 0x20;
 const FLAG_END_HEADERS: u8 = 0x4;
 const PRIORITY_BYTES: u32 = 5;
 
-/// Where the client's bytes are in HTTP/2's framing.
+/// The position of the client's bytes in HTTP/2's framing.
 #[derive(Debug)]
 enum Stage {
-    /// This much of the preface has passed.
+    /// This many bytes of the preface have passed.
     Preface(usize),
-    /// This much of a frame's head has passed; it is kept in `Rewriter::head`.
+    /// This many bytes of a frame's header have passed; they are kept in `Rewriter::head`.
     Head(usize),
     /// The pad length of a HEADERS frame comes next; `left` bytes of payload follow it.
     PadLength { left: u32 },
-    /// Bytes of the payload that mean nothing here, then a part of a header block.
+    /// Payload bytes that are not relevant here, followed by a part of a header block.
     Prelude { skip: u32, fields: u32, padding: u32 },
-    /// A part of a header block, then padding.
+    /// A part of a header block, followed by padding.
     Fields { left: u32, padding: u32 },
-    /// Bytes of the payload that mean nothing here.
+    /// Payload bytes that are not relevant here.
     Skip { left: u32 },
-    /// Not HTTP/2, or broken: everything passes, and `h2` will say what is wrong.
+    /// Not HTTP/2, or malformed: everything passes unchanged, and `h2` reports the error.
     Blind,
 }
 
-/// Follows one direction of one HTTP/2 connection, in whatever pieces it comes.
+/// Follows one direction of one HTTP/2 connection, in chunks of any size.
 #[derive(Debug)]
 struct Rewriter {
     stage: Stage,
     head: [u8; FRAME_HEAD_BYTES],
-    /// The header block under way; none between blocks.
+    /// The current header block; `None` between blocks.
     block: Option<Block>,
 }
 
@@ -113,7 +114,7 @@ impl Default for Rewriter {
 }
 
 impl Rewriter {
-    /// Takes the next bytes and overwrites in them what `h2` would refuse.
+    /// Takes the next bytes and overwrites in them what `h2` would reject.
     fn pass(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             if matches!(self.stage, Stage::Blind) {
@@ -124,7 +125,7 @@ impl Rewriter {
         }
     }
 
-    /// Takes at least one byte and returns how many.
+    /// Consumes at least one byte and returns how many.
     fn step(&mut self, bytes: &mut [u8]) -> usize {
         match self.stage {
             Stage::Preface(passed) => {
@@ -172,7 +173,7 @@ impl Rewriter {
         }
     }
 
-    /// Says what follows the frame head that has just been completed.
+    /// Returns the stage that follows the frame header that has just been completed.
     fn begin_frame(&mut self) -> Stage {
         let [a, b, c, kind, flags, ..] = self.head;
         let length = u32::from_be_bytes([0, a, b, c]);
@@ -192,7 +193,8 @@ impl Rewriter {
         }
     }
 
-    /// Says what follows in a HEADERS frame with `left` bytes of payload, the last `padding` of which are padding.
+    /// Returns the stage that follows in a HEADERS frame with `left` bytes of payload, the last `padding` of
+    /// which are padding.
     fn fields(&mut self, left: u32, padding: u32) -> Stage {
         let priority = if self.head[4] & FLAG_PRIORITY == 0 { 0 } else { PRIORITY_BYTES };
         match left.checked_sub(priority + padding) {

@@ -1,6 +1,7 @@
-//! The body of a request that is no gRPC stream, with bounds on how long its client may pause and how long it may take
-//! in all. A gRPC stream may rest for hours and lives on HTTP/2, where pings tell the living from the dead; any other body
-//! that rests or trickles is a client that hangs, or one that wants us to.
+//! The body of a request that is not a gRPC stream, with limits on how long its client may pause and how long
+//! the whole body may take. A gRPC stream may be idle for hours; it runs on HTTP/2, where pings detect dead
+//! clients. Any other body that stalls or trickles comes from a client that hangs, or from one that tries to
+//! exhaust us.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +15,13 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::drain::DrainedBody;
 use super::limits;
 
-/// A body that fails when nothing has come for [`limits::BODY_WAIT`], or not all of it within
+/// A body that fails when no data has arrived for [`limits::BODY_WAIT`], or when it is not complete within
 /// [`limits::BODY_TOTAL_WAIT`].
 pub(super) struct TimedBody {
     body: DrainedBody,
     /// Made when there is something to wait for: most bodies are there at once.
     pause: Option<Pin<Box<Sleep>>>,
-    /// When all of it must be there; set with the first pause.
+    /// The deadline for the whole body; set with the first pause.
     last: Option<Instant>,
 }
 

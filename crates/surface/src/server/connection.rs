@@ -1,4 +1,4 @@
-//! One connection: who is calling, which HTTP it speaks, and its requests on their way to the router.
+//! One connection: identifies the caller, detects the HTTP version, and passes its requests to the router.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,20 +31,20 @@ use super::tls;
 use crate::access::{self, Recorder};
 use crate::peer::{Access, Connection};
 
-/// What every connection needs.
+/// State that every connection needs.
 pub(super) struct Serving {
     pub(super) router: axum::Router,
-    /// The same for gRPC-Web, whose messages are put into those of gRPC.
+    /// The same router for gRPC-Web, whose messages are translated to gRPC.
     pub(super) web: GrpcWebService<axum::Router>,
     pub(super) access: Arc<Access>,
     pub(super) recorder: Recorder,
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 pub(super) async fn serve(incoming: AcceptedSocket, serving: Arc<Serving>, going: watch::Receiver<bool>) {
     match incoming {
         AcceptedSocket::Unix(stream) => {
-            // Somebody else is refused before a byte is read.
+            // Another user is rejected before a byte is read.
             let Some(connection) = Connection::unix(&stream, &serving.access) else { return };
             let Some((protocol, io)) = first_bytes(stream).await else { return };
             let calls = ConnectionService::new(serving, connection, going.clone());
@@ -95,10 +95,12 @@ async fn serve_tls(stream: TcpStream, from: SocketAddr, serving: Arc<Serving>, g
     }
 }
 
+/// Detects the protocol from the first bytes. Returns `None` if the client sends none in time.
 async fn first_bytes<T: AsyncRead + Unpin>(io: T) -> Option<(Protocol, super::sniff::Prefixed<T>)> {
     time::timeout(limits::FIRST_BYTES_WAIT, sniff(io)).await.ok()?.ok()?
 }
 
+/// Serves HTTP/1 until the connection ends or may be closed.
 async fn speak_http1<T>(io: T, calls: ConnectionService, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -121,6 +123,7 @@ where
     log(ended);
 }
 
+/// Serves HTTP/2 until the connection ends or may be closed.
 async fn speak_http2<T>(io: T, calls: ConnectionService, going: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -147,29 +150,29 @@ where
     log(ended);
 }
 
-/// Waits until a connection may be closed: the daemon goes, and a client that came just before has said what it wants.
-/// hyper closes a connection without a word when it is told to before the first call; the client could not tell
-/// that from a call that got lost half way.
+/// Waits until a connection may be closed: the daemon shuts down, and a client that connected just before has
+/// made its first call. hyper closes a connection silently when the shutdown comes before the first call; the
+/// client could not distinguish that from a call that was lost halfway.
 async fn may_close(mut going: watch::Receiver<bool>, mut called: watch::Receiver<bool>) {
     gone(&mut going).await;
-    // Either will do.
+    // Both a call and a timeout end the wait.
     let _ = time::timeout(limits::FIRST_CALL_GRACE, called.wait_for(|called| *called)).await;
 }
 
-/// A connection that breaks is the client's affair.
+/// Logs at debug level only: a broken connection is the client's concern.
 fn log(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// The requests of one connection.
+/// The service that answers the requests of one connection.
 #[derive(Clone)]
 struct ConnectionService {
     serving: Arc<Serving>,
     connection: Arc<Connection>,
     going: watch::Receiver<bool>,
-    /// Whether there was a call.
+    /// Whether a call has arrived.
     first: watch::Sender<bool>,
 }
 

@@ -1,6 +1,6 @@
-//! The body of an answer, which ends when the daemon goes: a stream that rests has nothing to lose, and its client
-//! comes back to the next daemon the sooner. What is ready to be sent is sent first; answers that are still being
-//! worked on are left alone.
+//! The body of an answer, which ends when the daemon shuts down. An idle stream loses nothing by that, and
+//! its client reconnects to the next daemon sooner. Data that is ready is sent first; answers that are still
+//! being computed are not cut short.
 
 use std::future::Future;
 use std::io;
@@ -19,21 +19,21 @@ use tonic::Status;
 use super::accept::gone;
 use super::router::{is_grpc, is_grpc_web};
 
-/// A body that ends with the daemon.
+/// A body that ends when the daemon shuts down.
 pub(super) struct ClosingBody {
     body: Body,
-    /// A client of gRPC learns from trailers that the daemon goes; others from a cut.
+    /// A gRPC client learns of the shutdown from trailers; other clients see the body cut off.
     has_trailers: bool,
     going: watch::Receiver<bool>,
-    /// Made when there is something to wait for: most bodies are there at once.
+    /// Created only when there is something to wait for: most bodies are complete at once.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     has_ended: bool,
 }
 
 impl ClosingBody {
-    /// Puts the body of an answer into one that ends with the daemon.
+    /// Wraps the body of an answer in one that ends when the daemon shuts down.
     pub(super) fn wrap(response: Response, going: watch::Receiver<bool>) -> Response {
-        // gRPC-Web has its trailers inside of the body; a cut must do.
+        // gRPC-Web carries its trailers inside the body, so its body is cut off instead.
         let has_trailers = is_grpc(response.headers()) && !is_grpc_web(response.headers());
         response.map(|body| Body::new(Self { body, has_trailers, going, end: None, has_ended: false }))
     }
@@ -72,10 +72,11 @@ impl hyper::body::Body for ClosingBody {
     }
 }
 
+/// Returns the trailers for a stream that the shutdown ends.
 fn going_away() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     let status = Status::unavailable("the daemon ends; connect again to go on");
-    // Only a message that is no header value can fail, and this one is.
+    // This fails only for a message that is not a valid header value, and this message is one.
     let _infallible = status.add_header(&mut trailers);
     trailers
 }

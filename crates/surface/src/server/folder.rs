@@ -1,5 +1,5 @@
-//! Folders that belong to this user alone: where the socket, the lock and the token live.
-//! Nothing is followed and nothing of anybody else is used.
+//! Folders that belong to this user alone: they hold the socket, the lock and the token. No symbolic link is
+//! followed, and nothing that belongs to another user is used.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ pub fn private(path: &Path, remedy: &str) -> Result<(), Error> {
     if let Err(error) = made {
         return Err(refused(path, &format!("cannot be made ({error})"), remedy));
     }
-    // Whoever owns the parent could have put something else there: look at the thing itself, not at where it leads.
+    // The owner of the parent folder could have put a link there: examine the entry itself, not its target.
     let found = fs::symlink_metadata(path)
         .map_err(|error| refused(path, &format!("cannot be examined ({error})"), remedy))?;
     if found.file_type().is_symlink() {

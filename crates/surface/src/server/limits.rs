@@ -1,50 +1,52 @@
-//! Every bound of the listeners and their connections, each with its reason.
+//! All limits of the listeners and their connections, each with its reason.
 
 use std::time::Duration;
 
-/// Connections of one listener at a time. An idle one costs a few tens of kilobytes; more clients wait in the
-/// kernel's queue until one leaves.
+/// Concurrent connections of one listener. An idle one costs a few tens of kilobytes; more clients wait in
+/// the kernel's queue until one disconnects.
 pub const CONNECTIONS_MAX: usize = 2_048;
 
-/// The part of the process's file descriptors that the connections of one listener may take, as a divisor: agents,
-/// the store and the other listeners need the rest.
+/// The share of the process's file descriptors that the connections of one listener may use, as a divisor:
+/// agents, the store and the other listeners need the rest.
 pub const CONNECTIONS_FD_SHARE: u64 = 4;
 
 /// Connections that one other user of this machine or one other machine may have open, and those of whom it cannot be told:
 /// a client needs one or two, and what they can do is little.
 pub const STRANGER_CONNECTIONS_MAX: usize = 32;
 
-/// Connections that one such user may make in a row, and then per second.
+/// How many connections each of these users may open in a burst, and then per second.
 pub const STRANGER_BURST: u32 = 64;
 pub const STRANGER_RATE_PER_SEC: u32 = 16;
 
-/// The part of a listener's connections that all of them may have together, as a divisor: the user's own come first.
+/// The share of a listener's connections that all other users may have together, as a divisor: the daemon's
+/// own user comes first.
 pub const STRANGERS_SHARE: usize = 4;
 
-/// Users that are told apart. Whoever can be so many is one.
+/// How many other users are counted separately. Beyond that, connections of further users are rejected: one
+/// party that controls so many users must not fill the table.
 pub const STRANGERS_TOLD_APART_MAX: usize = 256;
 
 /// Header bytes of one request. gRPC metadata and browsers' headers stay below a few kilobytes.
 pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
 
-/// Requests that run at once on one HTTP/2 connection. A client that follows every session of a large team on one
-/// connection needs one for each and some to speak with; beyond this its requests wait without a word until others end.
-/// What they can make us hold is bounded for the connection, not for each.
+/// Concurrent requests on one HTTP/2 connection. A client that follows every session of a large team on one
+/// connection needs one for each, plus some for its own calls. Beyond this limit its requests wait silently
+/// until others end. Memory is limited per connection, not per request.
 pub const STREAMS_MAX: u32 = 4_096;
 
-/// Bytes a client may send ahead on one HTTP/2 connection and on one request of it. Bounds what a flood can make us
-/// hold; loopback and Unix sockets need no larger window to be fast.
+/// How many bytes a client may send ahead on one HTTP/2 connection, and on one request of it. Limits the
+/// memory that a flood can occupy; loopback and Unix sockets are fast without a larger window.
 pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 pub const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
 
-/// Bytes of an answer that wait on one HTTP/2 stream for a client that does not read.
+/// Bytes of an answer that are buffered on one HTTP/2 stream for a client that does not read.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Bytes read ahead and written at once on an HTTP/1 connection.
 pub const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a client may take from connecting until it has shown which protocol it speaks, and then until the first
-/// headers are complete.
+/// How long a client may take from connecting until its protocol is known, and then until its first headers
+/// are complete.
 pub const FIRST_BYTES_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a client may take to agree on TLS: several round trips around the world, and no longer a hold on its place.
@@ -57,7 +59,7 @@ pub const DEVICE_CALL_WAIT: Duration = Duration::from_secs(30);
 /// How long the body of a request may rest. Nobody types one by hand.
 pub const BODY_WAIT: Duration = Duration::from_secs(10);
 
-/// How long the body of a request may take in all: 16 MB, the most that is taken, at a slow 1 Mbit/s.
+/// How long the whole body of a request may take: 16 MB, the largest body accepted, at a slow 1 Mbit/s.
 pub const BODY_TOTAL_WAIT: Duration = Duration::from_secs(130);
 
 /// How much of a request that was answered unread is still read, and for how long: a small body that is on its way
@@ -69,32 +71,35 @@ pub const DRAIN_WAIT: Duration = Duration::from_secs(1);
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);
 
-/// How long `accept` rests when the system is out of descriptors or memory; trying at once would only burn time.
+/// How long `accept` pauses when the system is out of file descriptors or memory; an immediate retry would
+/// only waste CPU time.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long open streams get to end once the daemon shuts down. After that they are cut (hyper#4170: waiting for
-/// them can take for ever).
+/// How long open streams may take to end once the daemon shuts down. After that they are cut (hyper#4170:
+/// waiting for them can take forever).
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long those who were about to connect when the daemon went are still accepted. Finding the socket's file and
+/// How long clients that were about to connect at shutdown are still accepted. Finding the socket's file and
 /// connecting to it are microseconds apart.
 pub const LATE_ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
-/// How long a client that connected just before the daemon goes has for its first call. A connection is closed
-/// at once after that: its client knows that it may be, and connects again.
+/// How long a client that connected just before shutdown has for its first call. Then its connection is
+/// closed: the client must expect that, and reconnects.
 pub const FIRST_CALL_GRACE: Duration = Duration::from_millis(500);
 
-/// How often and how far apart a daemon tries to take its lock: longer than a client takes to look at it.
+/// How often a daemon tries to take its lock, and the pause between tries. Together longer than a client
+/// needs to probe the lock.
 pub const LOCK_TRIES: u32 = 20;
 pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Ports that are tried where the default one is taken: one for each user of a shared machine who runs a daemon.
+/// How many ports are tried when the default one is taken: one for each user of a shared machine who runs a
+/// daemon.
 pub const PORT_STEPS_MAX: u16 = 64;
 
-/// Connections that wait to be accepted.
+/// Connections that may wait to be accepted.
 pub const BACKLOG: i32 = 1_024;
 
-/// Longest path of a Unix socket: `sun_path` less its final zero.
+/// The longest path of a Unix socket: `sun_path` without its terminating zero.
 #[cfg(target_os = "linux")]
 pub const SOCKET_PATH_MAX_BYTES: usize = 107;
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,5 @@
-//! The lock that makes a daemon the only one for its user. Held by being open, so that the kernel releases it however
-//! the daemon ends; the number inside is for people.
+//! The lock that ensures only one daemon runs per user. It is held as long as the file is open, so that the
+//! kernel releases it however the daemon ends. The process id in the file is for people.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -19,8 +19,9 @@ pub struct DaemonLock {
 }
 
 impl DaemonLock {
-    /// Takes the lock, or says which process has it (OBEY-1012). The folder is made 0700 where it is missing. The
-    /// file stays when the lock is released: removing it would let two daemons lock two different files.
+    /// Takes the lock, or returns which process holds it (OBEY-1012). Creates the folder with mode 0700 if it
+    /// is missing. The file stays when the lock is released: removing it would let two daemons lock two
+    /// different files.
     pub fn acquire(path: &Path) -> Result<Self, Error> {
         folder::private(folder::of(path), "the daemon's lock needs a folder of your own")?;
         let failed = |error: &std::io::Error| {
@@ -47,13 +48,14 @@ impl DaemonLock {
         Ok(Self { path: path.to_owned(), _file: file })
     }
 
-    /// Returns where the lock is.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Clients that wait for a daemon look whether the lock is held by asking for a share of it; they let go at once.
+/// Retries, because clients that wait for a daemon probe the lock by taking a shared lock, which they release
+/// at once.
 fn lock(file: &File) -> Result<(), TryLockError> {
     for _ in 1..limits::LOCK_TRIES {
         match file.try_lock() {
@@ -64,9 +66,10 @@ fn lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
+/// Returns the error that names the process that holds the lock, if its id can be read.
 fn already_running(path: &Path, file: &mut File) -> Error {
     let mut text = String::new();
-    // Whoever holds the lock may not have written its number yet; then the message does without.
+    // The process that holds the lock may not have written its id yet; then the message omits it.
     let _ = file.take(32).read_to_string(&mut text);
     let who = match text.trim().parse::<u32>() {
         Ok(pid) => format!("process {pid}"),

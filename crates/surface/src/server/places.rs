@@ -14,20 +14,22 @@ pub(super) struct Places {
     most: usize,
 }
 
+/// The places in use: in total, and per user. The key `None` stands for connections whose user is unknown.
 #[derive(Default)]
 struct Taken {
     all: usize,
     by: HashMap<StrangerId, Stranger>,
 }
 
+/// One other user: a token bucket and a count of open connections.
 struct Stranger {
     open: usize,
-    /// Connections it may make now.
+    /// How many connections it may open now.
     allowance: f64,
     counted: Instant,
 }
 
-/// Kept as long as the connection it was given for.
+/// A place, held as long as the connection it was taken for.
 pub(super) struct Place {
     shared: Arc<Mutex<Taken>>,
     by: StrangerId,
@@ -57,12 +59,12 @@ impl StrangerId {
     }
 }
 
-/// Somebody has too many connections, or makes them too fast.
+/// The user has too many connections, or opens them too fast.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 
 impl Places {
-    /// `most` is for all strangers together.
+    /// `most` is the limit for all other users together.
     pub(super) fn new(most: usize) -> Self {
         Self { shared: Arc::default(), most: most.max(1) }
     }
@@ -101,13 +103,14 @@ impl Places {
 }
 
 impl Stranger {
+    /// Returns the allowance at this time: it refills at a constant rate up to the burst size.
     fn allowance_at(&self, now: Instant) -> f64 {
         let earned = now.saturating_duration_since(self.counted).as_secs_f64()
             * f64::from(limits::STRANGER_RATE_PER_SEC);
         (self.allowance + earned).min(f64::from(limits::STRANGER_BURST))
     }
 
-    /// Whether it is as if it had never been there.
+    /// Whether the entry equals a new one and can be removed.
     fn is_forgotten(&self, now: Instant) -> bool {
         self.open == 0 && self.allowance_at(now) >= f64::from(limits::STRANGER_BURST)
     }

@@ -1,4 +1,4 @@
-//! The one router of every listener: gRPC, reflection, health, and the guard in front of all of it.
+//! The router shared by every listener: gRPC, reflection, health, and the guard in front of all of them.
 
 use axum::Json;
 use axum::routing::get;
@@ -25,7 +25,7 @@ pub(super) async fn build(
         .add_service(health)
         .add_service(reflection().build_v1().map_err(|error| broken(&error))?)
         .add_service(reflection().build_v1alpha().map_err(|error| broken(&error))?);
-    // The guard answers for paths that nobody serves: they have no row.
+    // The guard answers for unknown paths: they have no row in the access table.
     let router = routes
         .into_axum_router()
         .reset_fallback()
@@ -36,14 +36,14 @@ pub(super) async fn build(
     Ok((router, Health { reporter, services }))
 }
 
-/// Says through `grpc.health.v1` whether the daemon serves.
+/// Reports through `grpc.health.v1` whether the daemon serves.
 pub(super) struct Health {
     reporter: HealthReporter,
     services: Vec<String>,
 }
 
 impl Health {
-    /// Tells the watchers that the daemon is going.
+    /// Reports to the watchers that the daemon is shutting down.
     pub(super) async fn not_serving(&self) {
         self.reporter.set_service_status("", ServingStatus::NotServing).await;
         for service in &self.services {
@@ -52,11 +52,12 @@ impl Health {
     }
 }
 
+/// Describes our services, health, and both versions of reflection itself.
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        // Each version would name only itself.
+        // Each version would list only itself.
         .include_reflection_service(false)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
@@ -92,7 +93,7 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
     rest.is_empty() || rest.starts_with(['+', ';', ' '])
 }
 
-/// Whether a request speaks gRPC-Web.
+/// Whether a request uses gRPC-Web.
 pub(super) fn is_grpc_web(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/grpc-web"))

@@ -1,5 +1,5 @@
-//! Tells HTTP/2 from HTTP/1 by a connection's first bytes and gives them back to whoever serves it.
-//! Bounded in time by the caller; holds no more than these bytes.
+//! Distinguishes HTTP/2 from HTTP/1 by a connection's first bytes, and replays those bytes to the server. The
+//! caller sets the time limit. Holds no more than these bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -7,20 +7,21 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What an HTTP/2 client says first (RFC 9113 §3.4).
+/// The first bytes an HTTP/2 client sends (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The preface and the head of the SETTINGS frame that must follow it: a client that stops in between is not one.
+/// The preface and the header of the SETTINGS frame that must follow it: a client that stops in between is
+/// not an HTTP/2 client.
 const HEAD_BYTES: usize = PREFACE.len() + 9;
 
-/// What a client speaks.
+/// The HTTP version of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// Reads until the protocol is clear; nothing when the client left before that.
+/// Reads until the protocol is clear. Returns `None` if the client disconnects before that.
 pub(super) async fn sniff<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Option<(Protocol, Prefixed<T>)>> {
     let mut head = [0; HEAD_BYTES];
     let mut filled = 0;
@@ -41,7 +42,7 @@ pub(super) async fn sniff<T: AsyncRead + Unpin>(mut io: T) -> io::Result<Option<
     }
 }
 
-/// A connection whose first bytes were read already.
+/// A connection whose first bytes have already been read; it returns them first.
 pub(super) struct Prefixed<T> {
     head: [u8; HEAD_BYTES],
     filled: usize,

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::{folder, limits};
 
-/// Binds an address; port 0 lets the system choose one.
+/// Binds an address; for port 0 the system chooses one.
 pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     if !address.ip().is_loopback() {
         return Err(needs_tls(address));
@@ -43,7 +43,7 @@ pub(super) fn bind_for_tls(address: SocketAddr) -> Result<TcpListener, Error> {
     })
 }
 
-/// Binds an address, or the same with the next port that is free.
+/// Binds an address, or the same address with the next free port.
 pub(super) fn bind_or_next(address: SocketAddr) -> Result<TcpListener, Error> {
     let last = address.port().saturating_add(limits::PORT_STEPS_MAX);
     for port in address.port()..last {
@@ -51,18 +51,19 @@ pub(super) fn bind_or_next(address: SocketAddr) -> Result<TcpListener, Error> {
         match listen(here) {
             Ok(listener) if here.ip().is_loopback() => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            // Says what is wrong.
+            // `bind` returns the error with its explanation.
             Ok(_) | Err(_) => return bind(here),
         }
     }
     bind(address)
 }
 
+/// Creates the listening socket.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // Without this a restarted daemon could not bind while old connections linger in TIME_WAIT.
+    // Without this, a restarted daemon could not bind while old connections are in TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, limits::BACKLOG)?;

@@ -1,4 +1,4 @@
-//! Listeners serve both protocols, guard their files, and end in time.
+//! Listeners serve both protocols, protect their files, and shut down in time.
 
 mod crowds;
 mod files;

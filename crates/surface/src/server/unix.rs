@@ -1,5 +1,6 @@
-//! The Unix socket: a file of mode 0600 in a folder of mode 0700, replaced only when it is dead, removed only while it
-//! is ours; or one that a service manager made and passed to us. Knows nothing of what is said through it.
+//! The Unix socket: a file of mode 0600 in a folder of mode 0700, replaced only when it is stale, and removed
+//! only while it is ours; or a socket that a service manager created and passed to us. Does not know what is
+//! sent through it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,11 +19,11 @@ use super::{folder, limits};
 
 const REMEDY: &str = "choose another path with --socket";
 
-/// The file of a socket; removed on drop while it is still the one that was bound.
+/// The file of a socket. Removed on drop if it is still the one that was bound.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and inode of the file we made; nothing where somebody else made it and keeps it.
+    /// Device and inode of the file we created; `None` if another process created it and keeps it.
     own: Option<(u64, u64)>,
 }
 
@@ -31,11 +32,12 @@ impl SocketFile {
         &self.path
     }
 
-    /// Removes the file while it is the one we made. Returns whether we made one; it is removed once.
+    /// Removes the file if it is still the one we created. Returns whether we created one; later calls return
+    /// false.
     pub(super) fn remove(&mut self) -> bool {
         let Some(own) = self.own.take() else { return false };
         if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == own) {
-            // Left behind it is merely stale: the next daemon replaces it.
+            // A file that stays behind is merely stale: the next daemon replaces it.
             let _ = fs::remove_file(&self.path);
         }
         true
@@ -48,8 +50,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Binds a socket. A file that is in the way is removed only if it is a socket nobody listens on; the lock proves that
-/// no other daemon of this user is just about to.
+/// Binds a socket. An existing file is removed only if it is a socket without a listener; the lock proves
+/// that no other daemon of this user is about to listen on it.
 pub(super) fn bind(path: &Path, _lock: &DaemonLock) -> Result<(UnixListener, SocketFile), Error> {
     let length = path.as_os_str().len();
     if length > limits::SOCKET_PATH_MAX_BYTES {
@@ -68,8 +70,8 @@ pub(super) fn bind(path: &Path, _lock: &DaemonLock) -> Result<(UnixListener, Soc
     Ok((listener, file))
 }
 
-/// Takes over a socket that somebody else listens on and passed to us. Anything but the listening socket of this path
-/// is refused: whoever passed it meant something else.
+/// Takes over a socket that another process listens on and passed to us. Anything but the listening socket of
+/// this path is rejected, because it shows a configuration error.
 pub(super) fn adopt(given: OwnedFd, path: &Path) -> Result<(UnixListener, SocketFile), Error> {
     let unusable = |problem: &str| {
         let message = format!(
@@ -102,7 +104,7 @@ pub(super) fn adopt(given: OwnedFd, path: &Path) -> Result<(UnixListener, Socket
     Ok((listener, SocketFile { path: path.to_owned(), own: None }))
 }
 
-/// Whether two paths lead to one file, however they are written.
+/// Whether two paths refer to the same file, however they are written.
 fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     match (place(one), place(other)) {
@@ -111,8 +113,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// The folder lets nobody else in, so the moment between bind and chmod is harmless; the umask, which belongs to the
-/// whole process, stays alone.
+/// Creates the listening socket. No other user can enter the folder, so the moment between bind and chmod is
+/// harmless; the umask, which is process-wide, is not changed.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -120,14 +122,14 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     let ready = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .and_then(|()| Ok(rustix::net::listen(&socket, limits::BACKLOG)?));
     if let Err(error) = ready {
-        // Bound a moment ago by us, in a folder nobody else can write.
+        // We created it a moment ago, in a folder that no other user can write to.
         let _ = fs::remove_file(path);
         return Err(error);
     }
     Ok(UnixListener::from(socket))
 }
 
-/// Removes a dead socket, and nothing else.
+/// Removes a stale socket, and nothing else.
 fn clear(path: &Path) -> Result<(), Error> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -146,7 +148,7 @@ fn clear(path: &Path) -> Result<(), Error> {
     fs::remove_file(path).map_err(|error| failed(path, &folder::plain(&error)))
 }
 
-/// Whether somebody listens. Never blocks: a full queue counts as somebody.
+/// Whether a process listens on the socket. Never blocks: a full queue counts as listening.
 fn is_listening(path: &Path) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

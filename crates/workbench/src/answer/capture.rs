@@ -1,5 +1,5 @@
-//! One output on its way into an answer: scrubbed, its beginning kept for the preview, all of it for the ref, counted.
-//! Memory is bounded whatever comes.
+//! Captures one output for an answer: scrubs it, keeps its beginning for the preview and all of it for the
+//! ref, and counts lines and bytes. Memory use is bounded, whatever the output.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::limits;
 use crate::refs::{ContentKind, Writer};
 use crate::scrub::{Findings, Stream};
 
-/// Takes raw output in, lets scrubbed output out.
+/// Accepts raw output and keeps scrubbed output.
 pub struct Capture {
     stream: Stream,
     writer: Writer,
@@ -19,27 +19,27 @@ pub struct Capture {
     range: Range,
 }
 
-/// What became of an output.
+/// A captured output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub preview: String,
-    /// Where all of it can be fetched; none if there was nothing.
+    /// The ref of the whole output; `None` if there was none.
     pub ref_id: Option<String>,
     /// Lines of the whole output, whether kept or not.
     pub lines: u64,
-    /// Scrubbed bytes that were kept.
+    /// The number of scrubbed bytes that were kept.
     pub bytes: u64,
     pub findings: Findings,
 }
 
-/// The lines that are kept: from the first to before the last, counted from 0.
+/// The lines to keep: `from` inclusive, `to` exclusive, counted from 0.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     from: u64,
     to: u64,
 }
 
-/// Bytes that hold a preview whatever its characters are, and the name of a redaction behind it.
+/// Bytes that always hold a preview, whatever its characters, plus the name of a redaction after it.
 const HEAD_MAX: usize = limits::PREVIEW_CHARS * 4 + 64;
 
 impl Capture {
@@ -49,14 +49,14 @@ impl Capture {
         Self { stream, writer, head: Vec::new(), lines: 0, bytes: 0, last: b'\n', range }
     }
 
-    /// Keeps only some lines; all are scrubbed and counted, since a secret may begin above them.
+    /// Keeps only some lines. All are scrubbed and counted, because a secret may begin above them.
     pub fn only_lines(mut self, from: u64, count: Option<u64>) -> Self {
         let to = count.map_or(u64::MAX, |count| from.saturating_add(count));
         self.range = Range { from, to };
         self
     }
 
-    /// Takes a piece of raw output.
+    /// Adds a chunk of raw output.
     pub fn push(&mut self, raw: &[u8]) -> io::Result<()> {
         let scrubbed = self.stream.push(raw);
         self.take(&scrubbed)
@@ -74,11 +74,12 @@ impl Capture {
         Ok(Captured { preview, ref_id, lines: self.lines, bytes: self.bytes, findings })
     }
 
+    /// Takes scrubbed bytes and keeps the lines that are in the range.
     fn take(&mut self, scrubbed: &[u8]) -> io::Result<()> {
         let mut rest = scrubbed;
         while !rest.is_empty() {
             let kept = self.lines >= self.range.from && self.lines < self.range.to;
-            // Inside the range pieces are taken whole; at its edges, line by line.
+            // Inside the range chunks are taken whole; at its edges, line by line.
             let whole = kept && self.range.to == u64::MAX;
             let len =
                 if whole { rest.len() } else { memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1) };
@@ -93,6 +94,7 @@ impl Capture {
         Ok(())
     }
 
+    /// Keeps bytes: in the head as far as there is room, and all of them in the stored output.
     fn keep(&mut self, piece: &[u8]) -> io::Result<()> {
         let room = HEAD_MAX.saturating_sub(self.head.len()).min(piece.len());
         self.head.extend_from_slice(&piece[..room]);

@@ -1,4 +1,4 @@
-//! Vectors from an endpoint that speaks as OpenAI's `/embeddings` does. The key is sent and never shown.
+//! Vectors from an endpoint compatible with OpenAI's `/embeddings`. The key is sent and never shown.
 
 use std::sync::OnceLock;
 
@@ -12,14 +12,14 @@ use super::failed;
 use crate::limits::{EMBED_ANSWER_MAX, EMBED_CONNECT_WAIT, EMBED_WAIT, EMBED_WIDTH_MAX};
 use crate::vectors::Vector;
 
-/// An endpoint and the model it is asked for.
+/// An endpoint and its model.
 #[derive(Debug)]
 pub struct Endpoint {
     url: String,
     model: String,
     key: Option<HeaderValue>,
     name: String,
-    /// Made at its first use: reading the machine's certificates takes a while.
+    /// Created on first use: loading the machine's certificates takes a while.
     client: OnceLock<Result<Client, String>>,
 }
 
@@ -36,7 +36,8 @@ struct Made {
 }
 
 impl Endpoint {
-    /// `url` is the base, such as `https://api.openai.com/v1`; `key` may be empty for an endpoint that wants none.
+    /// `url` is the base, such as `https://api.openai.com/v1`; `key` may be empty for an endpoint that needs
+    /// none.
     pub fn new(url: &str, model: &str, key: &str) -> Result<Self, Error> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -62,9 +63,10 @@ impl Endpoint {
         &self.name
     }
 
+    /// Returns the HTTP client, which is built on first use. It follows no redirects.
     fn client(&self) -> Result<Client, Error> {
         let made = self.client.get_or_init(|| {
-            // Somebody may have chosen already, which is as good.
+            // An error means that a provider is already installed, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let built = Client::builder()
                 .connect_timeout(EMBED_CONNECT_WAIT)
@@ -77,6 +79,7 @@ impl Endpoint {
         made.clone().map_err(|error| failed(&error))
     }
 
+    /// Requests the vectors of the texts and checks that there is one for each.
     pub(super) async fn make(&self, texts: Vec<String>) -> Result<Vec<Vector>, Error> {
         let wanted = texts.len();
         let body = json!({"model": self.model, "input": texts, "encoding_format": "float"}).to_string();
@@ -112,6 +115,7 @@ impl Endpoint {
         Ok(answer.data.iter().map(|made| Vector::rounded(&made.embedding)).collect())
     }
 
+    /// Reads the whole body, up to the size limit.
     async fn whole(&self, mut answer: reqwest::Response) -> Result<Vec<u8>, Error> {
         let mut body = Vec::new();
         while let Some(piece) =

@@ -1,6 +1,6 @@
-//! Vectors from a model in a folder, as sentence-transformers keep them: a BERT encoder (`config.json`,
-//! `model.safetensors`), its words (`vocab.txt`) and how its outputs become one vector (`1_Pooling/config.json`).
-//! Everything is read once; nothing is fetched and no program is run.
+//! Vectors from a model in a folder, in the layout of sentence-transformers: a BERT encoder (`config.json`,
+//! `model.safetensors`), its vocabulary (`vocab.txt`) and how its outputs become one vector
+//! (`1_Pooling/config.json`). Everything is read once; nothing is downloaded and no program is run.
 
 mod encoder;
 mod pieces;
@@ -18,19 +18,19 @@ use encoder::Encoder;
 use pieces::Pieces;
 use tensors::Tensors;
 
-/// A model that was read.
+/// A loaded model.
 #[derive(Debug)]
 pub struct Folder {
     name: String,
     pieces: Pieces,
     encoder: Encoder,
-    /// The first output stands for the text, instead of the mean of all.
+    /// Use the first output as the vector, instead of the mean of all.
     first: bool,
-    /// Most pieces of a text that the model was made for.
+    /// The maximum number of word pieces the model supports.
     longest: usize,
 }
 
-/// The parts of `config.json` that are needed.
+/// The required parts of `config.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Shape {
     model_type: String,
@@ -86,7 +86,7 @@ impl Default for Tokenizer {
 }
 
 impl Folder {
-    /// Reads a folder; the error says which of its files is not as it must be.
+    /// Loads a folder; the error names the invalid file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let shape: Shape =
             json(&path.join("config.json"))?.ok_or_else(|| missing(&path.join("config.json")))?;
@@ -116,7 +116,7 @@ impl Folder {
         &self.name
     }
 
-    /// Makes the vector of a text. What is longer than the model takes is cut off.
+    /// Returns the vector of a text. Text beyond the model's maximum length is cut off.
     pub(super) fn make(&self, text: &str) -> Vector {
         let pieces = self.pieces.of(text, self.longest);
         let outputs = self.encoder.run(&pieces);
@@ -134,6 +134,7 @@ impl Folder {
     }
 }
 
+/// Checks that the model is one this encoder can compute.
 fn check(shape: &Shape) -> Result<(), String> {
     if shape.model_type != "bert" {
         return Err(format!("model_type is {:?}, only \"bert\" is known", shape.model_type));
@@ -154,7 +155,7 @@ fn check(shape: &Shape) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a small file of text.
+/// Reads a small text file.
 fn text(path: &Path) -> Result<String, Error> {
     let size = std::fs::metadata(path).map_err(|error| unread(path, &error))?.len();
     if size > MODEL_TEXT_FILE_MAX {
@@ -163,7 +164,7 @@ fn text(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|error| unread(path, &error))
 }
 
-/// Reads a JSON file; none if there is no such file.
+/// Reads a JSON file; `None` if it does not exist.
 fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     if !path.exists() {
         return Ok(None);

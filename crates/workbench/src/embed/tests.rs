@@ -1,11 +1,11 @@
-//! A model of sentences against similarities that were published for it.
+//! Compares a sentence model with the similarities published for it.
 
 use std::path::PathBuf;
 
 use super::*;
 use crate::vectors::similarity;
 
-/// Where `scripts/setup-tests` puts the model; none if it was not run and may be skipped.
+/// Where `scripts/setup-tests` puts the model; `None` if it was not run and may be skipped.
 fn folder() -> Option<PathBuf> {
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cache = std::env::var_os("OBEY_TEST_CACHE").map_or(repository.join(".cache/tests"), PathBuf::from);
@@ -26,7 +26,7 @@ fn real_model_gives_the_similarities_that_were_published_for_it() {
     let Some(folder) = folder() else { return };
     let model = Folder::open(&folder).unwrap();
     let source = model.make("That is a happy person");
-    // As printed in the documentation of the model's publisher.
+    // From the documentation of the model's publisher.
     for (sentence, published) in [
         ("That is a happy dog", 0.695),
         ("That is a very happy person", 0.943),

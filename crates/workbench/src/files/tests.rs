@@ -1,4 +1,5 @@
-//! Files: what may be read and written, what is refused, and that nobody is fast enough to get out by moving links.
+//! Files: what may be read and written, what is rejected, and that moving links concurrently does not allow
+//! an escape.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -194,7 +195,7 @@ fn text_is_told_from_other_things() {
     assert!(is_binary(&(128..=255).collect::<Vec<u8>>()));
 }
 
-/// Swaps a folder, a file and links to the outside for each other while others read and write through them.
+/// Swaps a folder, a file and links to the outside concurrently with reads and writes through them.
 #[test]
 fn nobody_gets_out_by_moving_links() {
     for resolver in BOTH {
@@ -218,7 +219,7 @@ fn nobody_gets_out_by_moving_links() {
                 match root.open_file("race/canary") {
                     Ok(opened) => {
                         read += 1;
-                        // Between being made and being filled it is empty.
+                        // It is empty between its creation and its first write.
                         assert_ne!(content(opened), CANARY, "read outside in turn {turn}");
                     }
                     Err(_) => refused += 1,

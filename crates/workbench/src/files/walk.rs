@@ -1,5 +1,5 @@
-//! Looking around in a project: what is in a folder, and every plain file beneath one. No link is followed, so that
-//! nothing outside the root is seen.
+//! Lists the content of a folder, and walks every regular file beneath one. Links are not followed, so that
+//! nothing outside the root is visible.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::{ProjectRoot, refused};
 use crate::limits;
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FolderEntry {
     pub name: String,
@@ -30,16 +30,16 @@ pub enum EntryKind {
     Other,
 }
 
-/// Folders nobody searches: histories, and what tools fetch or build.
+/// Folders that are not searched: version history, and what tools download or build.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
 impl ProjectRoot {
-    /// Returns what is in a folder, by name; of very large ones a part.
+    /// Returns the entries of a folder by name; of very large folders a part.
     pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, Error> {
         let folder = self.open_folder(path)?;
         let mut entries = Vec::new();
         for name in names(&folder).map_err(|errno| refused(path, errno))? {
-            // Whatever goes away meanwhile was not there.
+            // An entry that disappears meanwhile is skipped.
             let Ok(stat) = rustix::fs::statat(&folder, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => EntryKind::Folder,
@@ -54,7 +54,7 @@ impl ProjectRoot {
         Ok(entries)
     }
 
-    /// Visits every plain file at or beneath a path until `visit` says that it has seen enough.
+    /// Visits every regular file at or beneath a path until `visit` returns false.
     pub fn walk(&self, path: &str, visit: &mut dyn FnMut(&Path, File) -> bool) -> Result<(), Error> {
         let below = self.below(path)?;
         let folder = match self.open_folder(path) {
@@ -78,7 +78,7 @@ impl ProjectRoot {
     }
 }
 
-/// Returns the names in a folder; of very large ones a part.
+/// Returns the names in a folder; of very large folders a part.
 fn names(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -95,7 +95,7 @@ fn names(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
     Ok(names)
 }
 
-/// Returns whether there may be more to see. What cannot be opened is passed over.
+/// Returns whether the walk continues. Entries that cannot be opened are skipped.
 fn walk(
     folder: &OwnedFd,
     path: &Path,
@@ -118,7 +118,7 @@ fn walk(
             continue;
         }
         let Ok(opened) = rustix::fs::openat(folder, &*name, flags, Mode::empty()) else { continue };
-        // It may have been exchanged since it was looked at.
+        // It may have been replaced since `statat`.
         let now = rustix::fs::fstat(&opened).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let goes_on = match now {
             Ok(FileType::Directory) if depth < limits::WALK_DEPTH_MAX => {

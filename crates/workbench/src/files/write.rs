@@ -1,5 +1,6 @@
-//! Writing: into a file of its own beside the old one, which then takes its place in one step. A reader sees the old
-//! content or the new, never a half; a crash leaves the old. Links are written through only if they stay in the project.
+//! Writes into a new file beside the old one, which then replaces it in one step. A reader sees the old
+//! content or the new, never a partial one; a crash leaves the old. Links are followed only within the
+//! project.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,19 +15,19 @@ use rustix::io::Errno;
 use super::{ProjectRoot, outside, refused};
 use crate::limits;
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub bytes: u64,
-    /// There was no such file before.
+    /// The file did not exist before.
     pub created: bool,
 }
 
-/// A place in a folder that is open.
+/// A name in an open folder.
 struct WriteTarget {
     folder: OwnedFd,
     name: OsString,
-    /// The mode of the file that is there.
+    /// The mode of the existing file.
     mode: Option<Mode>,
 }
 
@@ -34,14 +35,14 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o644);
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o755);
 
 impl ProjectRoot {
-    /// Puts content in a file, making it and its folders if need be.
+    /// Writes a file, creating it and its folders if necessary.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
         let place = self.place(path, content)?;
         let replaced = place.replace(content).map_err(|errno| refused(path, errno));
         replaced.map(|()| Written { bytes: content.len() as u64, created: place.mode.is_none() })
     }
 
-    /// Adds content to the end of a file, making it and its folders if need be.
+    /// Appends to a file, creating it and its folders if necessary.
     pub fn append(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
         let place = self.place(path, content)?;
         let flags = OFlags::WRONLY
@@ -61,7 +62,7 @@ impl ProjectRoot {
         Ok(Written { bytes: content.len() as u64, created: place.mode.is_none() })
     }
 
-    /// Finds where a path leads, without links, and makes the folders on the way.
+    /// Resolves a path, including links, and creates missing folders.
     fn place(&self, path: &str, content: &[u8]) -> Result<WriteTarget, Error> {
         if content.len() > limits::WRITE_MAX {
             let most = limits::WRITE_MAX >> 20;
@@ -91,14 +92,14 @@ impl ProjectRoot {
         Ok(WriteTarget { folder, name: name.to_owned(), mode })
     }
 
-    /// Says where an open file is below the root, all links resolved.
+    /// Returns the path of an open file below the root, with all links resolved.
     fn real_path(&self, handle: &OwnedFd) -> Option<PathBuf> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok()?;
         let root = std::fs::read_link(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).ok()?;
         Some(real.strip_prefix(root).ok()?.to_owned())
     }
 
-    /// A path that does not exist yet: its folders are taken where they are, as far as they are.
+    /// Resolves a path that does not exist yet: its existing folders are resolved, the rest is kept as it is.
     fn new_path(&self, path: &str, below: &Path) -> Result<PathBuf, Error> {
         if below.components().any(|part| part == Component::ParentDir) {
             return Err(Error::invalid(
@@ -121,6 +122,7 @@ impl ProjectRoot {
         }
     }
 
+    /// Rejects a path below one of the protected names.
     fn check_protected(&self, path: &str, below: &Path) -> Result<(), Error> {
         let first = below.components().next().map(Component::as_os_str);
         if first.is_some_and(|first| self.protected.iter().any(|name| name == first)) {
@@ -132,7 +134,7 @@ impl ProjectRoot {
         Ok(())
     }
 
-    /// Opens a folder beneath the root, making what is missing. No part may be a link by now.
+    /// Opens a folder beneath the root, creating missing ones. At this point no part may be a link.
     fn make_folders(&self, below: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let mut folder = self.resolver.open_plain(&self.folder, Path::new("."), flags)?;
@@ -161,6 +163,7 @@ fn write_all(file: OwnedFd, content: &[u8]) -> Result<(), Errno> {
 }
 
 impl WriteTarget {
+    /// Writes a temporary file and renames it over the old one. A failure removes the temporary file.
     fn replace(&self, content: &[u8]) -> Result<(), Errno> {
         let random = crate::random::name().map_err(|_| Errno::IO)?;
         let temporary = format!(".obey-{random}.tmp");
@@ -168,23 +171,26 @@ impl WriteTarget {
         let file = rustix::fs::openat(&self.folder, &temporary, flags, self.mode.unwrap_or(NEW_FILE))?;
         let result = self.fill(file, content).and_then(|()| self.swap(&temporary, &self.name));
         if result.is_err() {
-            // Nothing else can be done about a file that cannot be removed either.
+            // A failure is ignored: nothing else can be done.
             let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
         }
         result
     }
 
+    /// Writes the content; an existing file's mode is kept.
     fn fill(&self, file: OwnedFd, content: &[u8]) -> Result<(), Errno> {
         if let Some(mode) = self.mode {
-            // The mask may have taken bits away that the old file has.
+            // The umask may have removed bits that the old file has.
             rustix::fs::fchmod(&file, mode)?;
         }
         write_all(file, content)
     }
 
+    /// Renames the temporary file and syncs the folder.
     fn swap(&self, temporary: &str, name: &OsStr) -> Result<(), Errno> {
         rustix::fs::renameat(&self.folder, temporary, &self.folder, name)?;
-        // The new name is on disk only when its folder is; where that cannot be had, the content still is.
+        // The new name is durable only once its folder is synced. If that fails, the content is still
+        // correct.
         let folder = rustix::fs::openat(
             &self.folder,
             ".",

@@ -1,5 +1,5 @@
-//! What a session teaches: commands that failed until something was changed, and commands that worked. Reads the
-//! session's audit rows, concludes, and says it as memories. Pure.
+//! Distills memories from a session: commands that failed until something was changed, and commands that
+//! worked. Reads the session's audit rows. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::NewMemory;
 use crate::audit::Row;
 use crate::limits;
 
-/// Returns the memories a session is worth, the most telling first.
+/// Returns the memories of a session, the most informative first.
 pub fn distill(task: &str, outcome: &str, rows: &[Row]) -> Vec<NewMemory> {
     let calls: Vec<Call> = rows.iter().filter_map(call).collect();
     let mut memories = Vec::new();
@@ -46,6 +46,7 @@ impl Call {
     }
 }
 
+/// Reads a command or a write from a row of the audit; `None` for other operations.
 fn call(row: &Row) -> Option<Call> {
     let input: Value = serde_json::from_str(&row.entry.input).unwrap_or_default();
     let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
@@ -62,6 +63,7 @@ fn call(row: &Row) -> Option<Call> {
     }
 }
 
+/// Returns the memory of a command that failed first and then worked, with the steps in between.
 fn cure(failed: &Call, between: &[Call]) -> NewMemory {
     let steps: Vec<String> = between.iter().map(|call| format!("- {}", call.summary)).collect();
     let steps = if steps.is_empty() { "- running it again".to_owned() } else { steps.join("\n") };
@@ -73,6 +75,7 @@ fn cure(failed: &Call, between: &[Call]) -> NewMemory {
     )
 }
 
+/// Returns the memory of a command that never worked.
 fn failure(failed: &Call, task: &str) -> NewMemory {
     let about = if task.is_empty() { String::new() } else { format!(" during: {}", short(task, 200)) };
     memory(
@@ -83,7 +86,7 @@ fn failure(failed: &Call, task: &str) -> NewMemory {
     )
 }
 
-/// How the task was done; only worth keeping if there was one and something was done for it.
+/// How the task was done; only if there was a task and something was done for it.
 fn way(task: &str, outcome: &str, calls: &[Call]) -> Option<NewMemory> {
     let mut seen = BTreeSet::new();
     let steps: Vec<String> = calls

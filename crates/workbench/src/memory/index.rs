@@ -1,5 +1,5 @@
-//! All memories' vectors in one stretch of memory, and how often each term occurs: what a search reads before it opens
-//! the database. Filled from the tables, never the other way round.
+//! The vectors of all memories in contiguous memory, and how often each term occurs: what a search reads
+//! before it queries the database. Loaded from the tables, never the other way round.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::limits::{CANDIDATES_MAX, SCAN_ALONE_MAX};
 use crate::place::{Scope, WorkPlace};
 use crate::vectors::{Vector, least_product, similarity, similarity_of_product};
 
-/// What a search filters by.
+/// The fields a search filters by.
 #[derive(Clone, Debug)]
 struct IndexEntry {
     key: i64,
@@ -21,13 +21,13 @@ struct IndexEntry {
     confidence: f64,
     held_at: Timestamp,
     outdated: bool,
-    /// Has a vector of the maker in use; without one a memory is found by its words alone.
+    /// Has a vector of the current embedder; without one only words find a memory.
     placed: bool,
-    /// Terms in the full-text index.
+    /// The number of terms in the full-text index.
     length: u32,
 }
 
-/// Who may be found.
+/// Which memories may be found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter<'a> {
     pub(super) place: &'a WorkPlace,
@@ -41,15 +41,16 @@ pub(super) struct Filter<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: Vec<IndexEntry>,
-    /// One vector behind the other, in the order of the entries; zeros where there is none.
+    /// All vectors in the order of the entries; zeros if an entry has none.
     numbers: Vec<i8>,
-    /// How many numbers a vector has; 0 until there is one.
+    /// The dimensions of a vector; 0 until there is one.
     width: usize,
     at: HashMap<i64, usize>,
-    /// Few different ones: they are numbered.
+    /// Few distinct values, so entries refer to them by number.
     places: Vec<WorkPlace>,
     outcomes: Vec<String>,
-    /// In how many memories a term is, by the term's hash. A clash makes a term seem more common than it is.
+    /// The number of memories that contain a term, by the term's hash. A collision makes a term seem more
+    /// common than it is.
     frequency: HashMap<u64, u32>,
     postings: Postings,
     /// Memories and terms in the full-text index.
@@ -58,8 +59,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads all memories. Vectors of another maker than `model` are left out: they cannot be compared; all are where somebody
-    /// else is asked for the nearest (`held` is false).
+    /// Loads all memories. Vectors of another embedder than `model` are left out, because they are not
+    /// comparable. All vectors are left out if a server is searched for them (`held` is false).
     pub(super) fn load(connection: &Connection, model: &str, held: bool) -> rusqlite::Result<Self> {
         let mut index = Self::default();
         let mut select = connection.prepare(
@@ -83,7 +84,7 @@ impl Index {
         Ok(index)
     }
 
-    /// The full-text index can tell its words.
+    /// Loads the term frequencies and lengths from the full-text index.
     fn load_frequencies(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut select = connection.prepare("SELECT term, doc FROM bench_memory_vocabulary")?;
         let mut rows = select.query([])?;
@@ -99,7 +100,7 @@ impl Index {
         Ok(())
     }
 
-    /// Notes how many terms a memory has.
+    /// Records how many terms a memory has.
     pub(super) fn count_length(&mut self, key: i64, length: u64) {
         self.documents += 1;
         self.tokens += length;
@@ -108,6 +109,7 @@ impl Index {
         }
     }
 
+    /// Adds an entry. Without a vector it can be found by words only.
     pub(super) fn add(
         &mut self,
         key: i64,
@@ -128,7 +130,7 @@ impl Index {
         }
     }
 
-    /// Gives a memory its vector. One of another width was not made by the maker of the others.
+    /// Sets the vector of a memory. A vector of another width comes from another embedder and is ignored.
     pub(super) fn place(&mut self, key: i64, vector: &Vector) {
         let numbers = vector.numbers();
         if self.width == 0 {
@@ -142,6 +144,7 @@ impl Index {
         }
     }
 
+    /// Counts the terms of a new memory and drops their cached posting lists.
     pub(super) fn count_terms(&mut self, terms: &[&str]) {
         self.postings.forget(terms);
         for term in terms {
@@ -149,6 +152,7 @@ impl Index {
         }
     }
 
+    /// Sets the new confidence of an entry.
     pub(super) fn judge(&mut self, key: i64, confidence: f64, now: Timestamp, outdated: bool) {
         if let Some(entry) = self.at.get(&key).and_then(|at| self.entries.get_mut(*at)) {
             (entry.confidence, entry.held_at) = (confidence, now);
@@ -162,12 +166,12 @@ impl Index {
         }
     }
 
-    /// Returns in how many memories a term is.
+    /// Returns in how many memories a term occurs.
     pub(super) fn frequency(&self, term: &str) -> u32 {
         self.frequency.get(&hash(term)).copied().unwrap_or(0)
     }
 
-    /// Returns how many memories are known; each has a place below this number.
+    /// Returns the number of memories; positions are below this number.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -198,7 +202,7 @@ impl Index {
         &self.postings
     }
 
-    /// Returns the most similar memories with their similarity, best first, and none below `least`.
+    /// Returns the most similar memories with their similarity, best first, none below `least`.
     pub(super) fn nearest(&self, vector: &Vector, allowed: &Allowed, least: f32) -> Vec<(i64, f32)> {
         if vector.numbers().len() != self.width {
             return Vec::new();
@@ -219,7 +223,7 @@ impl Index {
         let found = std::thread::scope(|scope| {
             let second = scope.spawn(|| look(half, all));
             let mut found = look(0, half);
-            // A thread that panicked has found nothing; there is nothing in it that could.
+            // A panicked thread found nothing; nothing in it can panic.
             found.extend(second.join().unwrap_or_default());
             found
         });
@@ -232,7 +236,7 @@ impl Index {
         entry.is_some_and(|entry| allowed.entry(entry))
     }
 
-    /// Returns the similarity of one memory that passes the filter; none has 0.
+    /// Returns the similarity of one memory that passes the filter; 0 without a vector.
     pub(super) fn similarity_of(&self, key: i64, vector: Option<&Vector>, allowed: &Allowed) -> Option<f32> {
         let at = *self.at.get(&key)?;
         let entry = self.entries.get(at).filter(|entry| allowed.entry(entry))?;
@@ -242,6 +246,7 @@ impl Index {
         Some(vector.map_or(0.0, |vector| similarity(vector.numbers(), numbers)))
     }
 
+    /// Evaluates a filter once per distinct place and outcome, so that each entry needs only a lookup.
     pub(super) fn allowed(&self, filter: Filter<'_>) -> Allowed {
         Allowed {
             places: self.places.iter().map(|place| filter.place.sees(place, filter.scope)).collect(),
@@ -256,7 +261,7 @@ impl Index {
     }
 }
 
-/// Best first, the older one of two equals; as many as are looked at closely.
+/// Sorts best first, the older one of two equals; keeps as many as are ranked.
 pub(super) fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
     let order = |one: &(i64, f32), other: &(i64, f32)| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0));
     if found.len() > CANDIDATES_MAX {
@@ -267,7 +272,7 @@ pub(super) fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
     found
 }
 
-/// A filter, with places and outcomes decided once.
+/// A filter with places and outcomes evaluated once.
 pub(super) struct Allowed {
     places: Vec<bool>,
     outcomes: Vec<bool>,
@@ -276,9 +281,10 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
+    /// Whether an entry passes the filter.
     fn entry(&self, entry: &IndexEntry) -> bool {
         let is = |list: &[bool], number: u32| list.get(number as usize).copied().unwrap_or(false);
-        // Single precision on the wire: 0.7 asked for must find 0.7 stored.
+        // The wire has single precision: a search for 0.7 must find a stored 0.7.
         !entry.outdated
             && is(&self.places, entry.place)
             && is(&self.outcomes, entry.outcome)
@@ -286,6 +292,7 @@ impl Allowed {
     }
 }
 
+/// Returns the number of a value in the list, and adds it if it is new.
 fn numbered<T: PartialEq + Clone>(list: &mut Vec<T>, wanted: &T) -> u32 {
     let at = list.iter().position(|known| known == wanted).unwrap_or_else(|| {
         list.push(wanted.clone());

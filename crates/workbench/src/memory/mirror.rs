@@ -1,6 +1,6 @@
-//! Memories' vectors on a Qdrant server, kept in step with the tables. The tables are the record: whatever a server lost,
-//! missed or has too much of is made good from them, and while it cannot be used nobody asks it. Decides what is sent
-//! when; `crate::qdrant` knows how.
+//! Keeps a Qdrant server in sync with the memories' vectors in the tables. The tables are authoritative:
+//! whatever the server lost, missed or has in excess is repaired from them, and while it is unavailable it is
+//! not queried. Decides what is sent when; `crate::qdrant` knows how.
 
 mod rows;
 
@@ -21,31 +21,31 @@ use crate::place::Scope;
 use crate::qdrant::{QdrantServer, Wanted, fingerprint};
 use crate::vectors::Vector;
 
-/// A server and what it has been told.
+/// A server and its sync state.
 #[derive(Debug)]
 pub(super) struct Mirror {
     server: QdrantServer,
     store: Store,
     embedder: String,
     collection: String,
-    /// Whose points ours are: several daemons may share a server.
+    /// Identifies our points: several daemons may share a server.
     owner: OnceCell<String>,
     state: Mutex<State>,
     wake: Notify,
     begun: AtomicBool,
-    /// The collection is there, as far as anybody knows.
+    /// The collection exists, as far as we know.
     prepared: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The server has everything but what is listed below, and may be asked.
+    /// The server has everything except what is listed below, and may be queried.
     serving: bool,
     /// Rows that changed since they were sent.
     unsent: BTreeSet<i64>,
     /// Rows that are being sent.
     sending: BTreeSet<i64>,
-    /// What was last complained about; a complaint is made once.
+    /// The last reported error, so that it is reported once.
     trouble: Option<String>,
 }
 
@@ -64,28 +64,28 @@ impl Mirror {
         }
     }
 
-    /// Begins to keep the server in step, for as long as the daemon runs.
+    /// Starts to keep the server in sync, for as long as the daemon runs.
     pub(super) fn begin(self: &Arc<Self>) {
         if !self.begun.swap(true, Ordering::SeqCst) {
             tokio::spawn(Arc::clone(self).run());
         }
     }
 
-    /// Notes that rows have changed.
+    /// Records that rows have changed.
     pub(super) fn changed(&self, keys: impl IntoIterator<Item = i64>) {
         self.state().unsent.extend(keys);
         self.wake.notify_one();
     }
 
-    /// Returns the rows worth looking at, those that the server does not know yet included. None: look at all, it cannot be
-    /// asked.
+    /// Returns the rows worth ranking, including those not sent yet. `None`: the server cannot be queried;
+    /// rank all.
     pub(super) async fn nearest(
         &self,
         vector: &Vector,
         search: &MemorySearch,
         least: f32,
     ) -> Option<BTreeSet<i64>> {
-        // Taken before the server is asked: what has been sent by then, it knows.
+        // Copied before the query: the server knows what was sent by then.
         let mut keys: BTreeSet<i64> = {
             let state = self.state();
             let unsent = state.unsent.iter().chain(&state.sending).copied();
@@ -97,7 +97,7 @@ impl Mirror {
         let wanted = self.wanted(search)?;
         let numbers = vector.numbers().iter().map(|number| f32::from(*number)).collect();
         let found = match self.server.nearest(&self.collection, numbers, &wanted, least).await {
-            // Nothing near, or nothing there at all?
+            // Either nothing is similar, or the server is empty.
             Ok(found) if found.is_empty() => self.check().await.map(|()| found),
             found => found,
         };
@@ -113,6 +113,7 @@ impl Mirror {
         }
     }
 
+    /// Converts a search to the server's filter; `None` until the owner is known.
     fn wanted(&self, search: &MemorySearch) -> Option<Wanted> {
         let at = |scope| (search.scope == scope).then_some(());
         Some(Wanted {
@@ -121,12 +122,13 @@ impl Mirror {
             team: at(Scope::Team).map(|()| fingerprint(&search.place.team)),
             project: at(Scope::Project).map(|()| fingerprint(&search.place.project)),
             outcome: (!search.outcome.is_empty()).then(|| fingerprint(&search.outcome)),
-            // A little less than asked for: the tables have the last word.
+            // Slightly less than requested: the tables decide.
             standing: (search.min_confidence > 0.0)
                 .then(|| rows::standing(search.min_confidence, search.now) - 1e-4),
         })
     }
 
+    /// Repairs and follows, and retries after errors.
     async fn run(self: Arc<Self>) {
         loop {
             match self.make_good().await {
@@ -137,7 +139,7 @@ impl Mirror {
         }
     }
 
-    /// Sends what changes, and returns when that fails or somebody's search did.
+    /// Sends changes as they happen; returns after an error, here or in a search.
     async fn follow(&self) {
         {
             let mut state = self.state();
@@ -186,6 +188,7 @@ impl Mirror {
         }
     }
 
+    /// Sends changed rows and removes deleted ones.
     async fn send_some(&self, keys: Vec<i64>) -> Result<(), Error> {
         let (owner, embedder) = (self.owner().await?, self.embedder.clone());
         let read = move |connection: &Connection| rows::of_keys(connection, &owner, &embedder, &keys);
@@ -201,6 +204,7 @@ impl Mirror {
         }
     }
 
+    /// Creates the collection before its first use.
     async fn prepare_once(&self, width: usize) -> Result<(), Error> {
         if !self.prepared.load(Ordering::SeqCst) {
             self.server.prepare(&self.collection, width).await?;
@@ -209,10 +213,10 @@ impl Mirror {
         Ok(())
     }
 
-    /// Compares everything the server has with the tables and sends or removes what differs.
+    /// Compares all points of the server with the tables, and sends or removes the differences.
     async fn make_good(&self) -> Result<(), Error> {
         let owner = self.owner().await?;
-        // What changed before this is read below.
+        // Earlier changes are read below.
         self.state().unsent.clear();
         self.prepared.store(false, Ordering::SeqCst);
         self.server.version().await?;
@@ -239,7 +243,7 @@ impl Mirror {
                 page.into_iter().filter(|point| there.remove(&point.id) != Some(point.print())).collect();
             sent += missing.len();
             if let Some(point) = missing.first() {
-                // The first of all memories may have been kept since the collection was asked for.
+                // The very first memory may have been stored since the width was read.
                 self.prepare_once(point.vector.len()).await?;
             }
             self.server.put(&self.collection, &missing).await?;
@@ -254,7 +258,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Removes what was sent with the vectors of other makers. Not every key may list collections; nothing depends on it.
+    /// Removes points with vectors of other embedders. The key may not permit listing collections; nothing
+    /// depends on it.
     async fn forget_elsewhere(&self, owner: &str) {
         let others = self.server.others(&self.collection).await.unwrap_or_default();
         for other in others {
@@ -264,7 +269,7 @@ impl Mirror {
         }
     }
 
-    /// Notices that somebody emptied the server. What has yet to be sent cannot be missed.
+    /// Detects that the server was emptied. Skipped while changes are pending, because counts differ then.
     async fn check(&self) -> Result<(), Error> {
         if self.is_sending() {
             return Ok(());
@@ -287,7 +292,7 @@ impl Mirror {
         !state.unsent.is_empty() || !state.sending.is_empty()
     }
 
-    /// Stops asking the server.
+    /// Stops querying the server.
     fn fail(&self, error: &Error) {
         self.prepared.store(false, Ordering::SeqCst);
         let mut state = self.state();
@@ -311,7 +316,7 @@ impl Mirror {
     }
 }
 
-/// How a server stands to a daemon's file.
+/// The sync state of a server relative to a daemon's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
     pub version: String,
@@ -322,12 +327,13 @@ pub struct Mirrored {
 }
 
 impl Mirrored {
-    /// Asks the server and looks into the file, without changing either.
+    /// Queries the server and reads the file, without changing either.
     pub async fn of_file(path: &Path, embedder: &Embedder, server: &QdrantServer) -> Result<Self, Error> {
         let version = server.version().await?;
         let collection = server.collection(embedder.name());
         let seen = rows::seen(path, embedder.name())?;
-        // Asked even where there is nothing to count: everybody may know the version, whatever their key.
+        // Checked even if there is nothing to count: the version is readable without a valid key, so this
+        // also checks the key.
         let exists = server.check(&collection, seen.width).await?;
         let there = match &seen.owner {
             Some(owner) if exists => server.count(&collection, owner).await?,

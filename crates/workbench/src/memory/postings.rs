@@ -1,6 +1,6 @@
-//! Which memories hold a term, and how well memories fit the terms of a query: bm25 as SQLite's full-text index computes
-//! it, from lists that are read once and kept while they are in use. The index in the database stays the truth; what is
-//! kept here can be thrown away at any time.
+//! Posting lists and bm25 scores, computed as SQLite's full-text index does, from lists that are read once
+//! and cached while they are in use. The index in the database is authoritative; the cache can be dropped at
+//! any time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::index::Index;
 use crate::limits::{CANDIDATES_MAX, POSTINGS_KEPT_MAX};
 
-/// What a term counts in each column of the full-text index, by the column's name.
+/// The weight of a term in each column of the full-text index, by the column's name.
 const WEIGHTS: &[(&str, f64)] = &[("title", 4.0), ("description", 2.0), ("content", 1.0), ("tags", 3.0)];
 
 /// The constants of bm25 in SQLite.
@@ -18,10 +18,10 @@ const K1: f64 = 1.2;
 const B: f64 = 0.75;
 const IDF_MIN: f64 = 1e-6;
 
-/// A memory that holds a term: its place in the index, and what the term counts there.
+/// A memory that contains a term: its position in the index, and the term's weight there.
 type Posting = (u32, f32);
 
-/// Lists of terms that were asked for lately.
+/// Posting lists of recently used terms.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
     kept: Mutex<CachedPostings>,
@@ -34,7 +34,7 @@ struct CachedPostings {
 }
 
 impl Postings {
-    /// Forgets the lists of terms that a new memory holds.
+    /// Drops the lists of terms that a new memory contains.
     pub(super) fn forget(&self, terms: &[&str]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for term in terms {
@@ -44,6 +44,7 @@ impl Postings {
         }
     }
 
+    /// Returns the posting list of a term from the cache or the tables. A full cache is emptied.
     fn of(&self, index: &Index, connection: &Connection, term: &str) -> rusqlite::Result<Arc<[Posting]>> {
         let locked = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = locked().lists.get(term) {
@@ -59,8 +60,8 @@ impl Postings {
         Ok(list)
     }
 
-    /// Returns the memories that fit the terms best, best first and the older one of two equals, with their bm25: better
-    /// the lower it is.
+    /// Returns the memories that match the terms best, with their bm25 score: lower is better. Best first; of
+    /// two equals the older one.
     pub(super) fn best(
         &self,
         index: &Index,
@@ -76,7 +77,7 @@ impl Postings {
             for (at, weight) in list.iter() {
                 let at = *at as usize;
                 let frequency = f64::from(*weight);
-                // In this order: the last digit counts where two memories are equal.
+                // Keep this order of operations: the last digit decides between equal memories.
                 let share = B * index.length(at) / average;
                 let part = idf * ((frequency * (K1 + 1.0)) / (frequency + K1 * (1.0 - B + share)));
                 if scores[at] == 0.0 {
@@ -105,7 +106,7 @@ fn idf(documents: u64, holding: usize) -> f64 {
     if idf <= 0.0 { IDF_MIN } else { idf }
 }
 
-/// Reads a term's list; its occurrences come in the order of the memories.
+/// Reads a term's list; its occurrences are ordered by memory.
 fn read(index: &Index, connection: &Connection, term: &str) -> rusqlite::Result<Vec<Posting>> {
     let mut select =
         connection.prepare_cached("SELECT doc, col FROM bench_memory_occurrences WHERE term = ?1")?;
@@ -129,7 +130,7 @@ fn read(index: &Index, connection: &Connection, term: &str) -> rusqlite::Result<
     Ok(list)
 }
 
-/// Reads how many terms a memory has from what the full-text index notes of it: one number for each column.
+/// Sums a memory's term counts from the full-text index's size record: one number per column.
 pub(super) fn length(sizes: &[u8]) -> u64 {
     let (mut total, mut number) = (0, 0u64);
     for byte in sizes {

@@ -1,8 +1,9 @@
-//! The inner loop of a search: how similar one vector is to very many that lie one behind the other. Uses the widest
-//! registers the processor has; all of them compute in whole numbers, so that every machine finds the same.
+//! The inner loop of a search: the similarity of one vector to very many contiguous ones. Uses the widest
+//! registers of the processor; all variants compute with integers, so that every machine finds the same.
 #![allow(unsafe_code)]
 
-/// Finds rows that `wanted` lets through and whose product with the query is at least `least`; says which and how much.
+/// Finds rows that pass `wanted` and whose product with the query is at least `least`; returns their
+/// positions and products.
 pub(super) fn scan(
     query: &[i8],
     rows: &[i8],
@@ -11,7 +12,7 @@ pub(super) fn scan(
 ) -> Vec<(usize, i32)> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function was compiled for; it is ordinary safe code otherwise.
+        // SAFETY: the processor has the required feature; otherwise this is ordinary safe code.
         return unsafe { scan_wide(query, rows, least, wanted) };
     }
     scan_plain(query, rows, least, wanted)
@@ -23,6 +24,7 @@ fn scan_wide(query: &[i8], rows: &[i8], least: i32, wanted: impl Fn(usize) -> bo
     scan_plain(query, rows, least, wanted)
 }
 
+/// The scan without special instructions.
 #[inline(always)]
 fn scan_plain(query: &[i8], rows: &[i8], least: i32, wanted: impl Fn(usize) -> bool) -> Vec<(usize, i32)> {
     let mut found = Vec::new();
@@ -38,7 +40,7 @@ fn scan_plain(query: &[i8], rows: &[i8], least: i32, wanted: impl Fn(usize) -> b
     found
 }
 
-/// Written so that the compiler takes many numbers at a time.
+/// Written so that the compiler vectorizes it.
 #[inline(always)]
 fn dot(one: &[i8], other: &[i8]) -> i32 {
     one.iter().zip(other).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum()

@@ -1,5 +1,5 @@
-//! Finding memories: the nearest by vector and the best by words, put together. Words bring exact names to the top,
-//! vectors bring what was said in other words.
+//! Searches memories: combines the nearest by vector and the best by words. Words rank exact names first,
+//! vectors find what was expressed in other words.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::place::{Scope, WorkPlace};
 use crate::vectors::Vector;
 use crate::words;
 
-/// What is looked for.
+/// The parameters of a search.
 #[derive(Clone, Debug)]
 pub struct MemorySearch {
     pub query: String,
@@ -28,7 +28,7 @@ pub struct MemorySearch {
     pub now: Timestamp,
 }
 
-/// A memory that fits.
+/// A found memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundMemory {
     pub id: String,
@@ -37,21 +37,21 @@ pub struct FoundMemory {
     pub content: String,
     pub outcome: String,
     pub confidence: f64,
-    /// How well it fits, for ordering only.
+    /// How well it matches; for ordering only.
     pub score: f32,
 }
 
-/// What similarity and words count, and what a memory must reach to be worth showing.
+/// The weights of similarity and words, and the minimum similarity and score of a result.
 const BY_VECTOR: f32 = 0.6;
 const BY_WORDS: f32 = 0.4;
 const SIMILARITY_MIN: f32 = 0.18;
 const SCORE_MIN: f32 = 0.14;
 
-/// Qdrant makes vectors one long before it compares them; rounded as they are, ours are a little shorter or longer.
+/// Qdrant normalizes vectors before it compares them; our rounded ones are slightly shorter or longer.
 const ROUNDING: f32 = 0.9;
 
 impl Memories {
-    /// Returns what fits, best first, and how many fit in all.
+    /// Returns the matches, best first, and their total number.
     pub async fn search(&self, search: MemorySearch) -> Result<(Vec<FoundMemory>, usize), Error> {
         self.index().await?;
         let vector = self.vector_of(vec![(search.query.clone(), 1.0)]).await;
@@ -74,7 +74,7 @@ impl Memories {
             .await
     }
 
-    /// Finds out where the vectors are that a search compares with. A server that fails costs a wait and no memory.
+    /// Determines where the compared vectors come from. A failing server costs a timeout, but no results.
     async fn source(&self, vector: Option<&Vector>, search: &MemorySearch) -> Source {
         match (&self.mirror, vector) {
             (None, _) => Source::Held,
@@ -91,13 +91,13 @@ impl Memories {
 enum Source {
     /// In memory.
     Held,
-    /// In the tables; somebody else has named those worth looking at.
+    /// In the tables; the server selected those worth ranking.
     Named(BTreeSet<i64>),
     /// In the tables, all of them.
     Stored,
 }
 
-/// The vector of a query and those it is compared with.
+/// The vector of a query and the source it is compared with.
 struct Near<'a> {
     vector: Option<&'a Vector>,
     source: Source,
@@ -140,7 +140,7 @@ impl Near<'_> {
     }
 }
 
-/// Ranks by vector and by words; by words alone without a vector.
+/// Ranks by vector and by words; without a vector by words alone.
 fn rank(
     index: &Index,
     connection: &Connection,
@@ -175,7 +175,8 @@ fn rank(
     Ok(ranked)
 }
 
-/// Returns memories that hold words of the query, each with a share of 1: how much of the query's weight it holds.
+/// Returns memories that contain words of the query, each with the share of the query's weight it contains,
+/// at most 1.
 fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Result<Vec<(i64, f32)>> {
     let mut terms: Vec<(u32, String)> = words::terms(query)
         .into_iter()
@@ -196,17 +197,17 @@ fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Re
     let rows = if terms.iter().all(|term| term.is_ascii()) {
         index.postings().best(index, connection, &terms)?
     } else {
-        // The full-text index has its own mind about other letters (accents, cases), so that it has to be asked.
+        // The full-text index handles other letters differently (accents, case), so it must be queried.
         by_full_text(connection, &terms)?
     };
-    // bm25 is better the lower it is.
+    // A lower bm25 is better.
     let best = rows.iter().map(|(_, score)| -score).fold(f64::MIN_POSITIVE, f64::max);
     #[allow(clippy::cast_possible_truncation, reason = "a share of 1")]
     let share = |score: f64| (-score / best).clamp(0.0, 1.0) as f32;
     Ok(rows.into_iter().map(|(key, score)| (key, share(score))).collect())
 }
 
-/// Has the full-text index weigh memories by the terms.
+/// Ranks memories by the terms with the full-text index.
 pub(super) fn by_full_text(connection: &Connection, terms: &[String]) -> rusqlite::Result<Vec<(i64, f64)>> {
     let terms: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.replace('"', ""))).collect();
     let mut select = connection.prepare_cached(
@@ -220,6 +221,7 @@ pub(super) fn by_full_text(connection: &Connection, terms: &[String]) -> rusqlit
     rows.collect()
 }
 
+/// Reads a found memory from the tables.
 fn fetch(connection: &Connection, key: i64, score: f32, now: Timestamp) -> rusqlite::Result<FoundMemory> {
     let mut select = connection.prepare_cached(
         "SELECT id, title, description, content, outcome, confidence, held_at FROM bench_memories WHERE key = ?1",

@@ -1,12 +1,12 @@
-//! Vectors read where they are stored, for searches that hold none in memory: some of them, or all where nobody can say
-//! which are worth reading. Slower than memory, and always there.
+//! Compares vectors in the tables, for searches without vectors in memory: selected ones, or all if no server
+//! selects them. Slower than memory, but always available.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::index::{Allowed, Index, best};
 use crate::vectors::{self, Vector};
 
-/// Returns how similar a memory's vector is; none if it has no vector of this maker.
+/// Returns the similarity of a memory's vector; `None` if it has no vector of this embedder.
 pub(super) fn similarity(
     connection: &Connection,
     key: i64,
@@ -20,7 +20,7 @@ pub(super) fn similarity(
     Ok(found.optional()?.flatten())
 }
 
-/// Returns the most similar memories with their similarity, best first, and none below `least`.
+/// Returns the most similar memories with their similarity, best first, none below `least`.
 pub(super) fn nearest(
     connection: &Connection,
     index: &Index,
@@ -44,7 +44,7 @@ pub(super) fn nearest(
     Ok(best(found))
 }
 
-/// Compares a stored vector; one of another width was not made by the maker of this one.
+/// Compares a stored vector; one of another width comes from another embedder.
 fn of(bytes: &[u8], vector: &Vector) -> Option<f32> {
     let stored =
         Vector::from_bytes(bytes).filter(|stored| stored.numbers().len() == vector.numbers().len())?;

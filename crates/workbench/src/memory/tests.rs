@@ -1,4 +1,4 @@
-//! Memories as a session uses them: found in other words, judged, faded, kept over restarts.
+//! Memories as a session uses them: found in other words, rated, decayed, kept across restarts.
 
 use super::*;
 use crate::place::Scope;
@@ -191,7 +191,7 @@ async fn vectors_of_another_maker_are_made_again() {
     assert_eq!(again.titles("database pool exhausted").await[0], LESSONS[0].0);
 }
 
-/// A sequence that looks random and is the same every time.
+/// A deterministic pseudo-random sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -248,7 +248,7 @@ async fn words_weigh_exactly_as_in_the_full_text_index() {
         let (title, description, content) = (text(&mut dice, 4), text(&mut dice, 8), text(&mut dice, 30));
         bank.keep("/p", &(&title, &description, &content, "success")).await;
         if number % 50 == 9 {
-            // Between two new memories: what is kept of the lists must not grow old.
+            // Between two new memories: cached posting lists must not become stale.
             compare(&["pool", "docker"]).await;
         }
     }

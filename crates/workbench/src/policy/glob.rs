@@ -1,5 +1,5 @@
-//! Path patterns of policies: `*` within a name, `**` for any folders, `?` for one letter. Compares texts; which file a
-//! path leads to is for those to know who open it.
+//! Path patterns of policies: `*` within a name, `**` for any folders, `?` for one letter. Compares texts
+//! only; the code that opens a path determines which file it is.
 
 /// A path pattern.
 #[derive(Clone, Debug)]
@@ -10,11 +10,12 @@ impl Glob {
         Self(pattern.split('/').map(str::to_owned).collect())
     }
 
+    /// Whether a path matches. `.` and `..` are resolved as text.
     pub(super) fn fits(&self, path: &str) -> bool {
         let mut names: Vec<&str> = Vec::new();
         for (at, name) in path.split('/').enumerate() {
             match name {
-                // The empty name before the first slash says that the path is absolute.
+                // The empty name before the first slash marks an absolute path.
                 "" if at > 0 => {}
                 "." => {}
                 ".." if names.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
@@ -28,6 +29,7 @@ impl Glob {
     }
 }
 
+/// Compares a pattern with names, one by one.
 fn fits(pattern: &[&str], names: &[&str]) -> bool {
     match (pattern.split_first(), names.split_first()) {
         (None, None) => true,
@@ -37,6 +39,7 @@ fn fits(pattern: &[&str], names: &[&str]) -> bool {
     }
 }
 
+/// Compares one name with a pattern without `**`.
 fn name_fits(pattern: &str, name: &str) -> bool {
     let (mut pattern_rest, mut name_rest) = (pattern.chars(), name.chars());
     match (pattern_rest.next(), name_rest.next()) {

@@ -1,4 +1,4 @@
-//! Policy files: their TOML, and the rules made of it.
+//! Policy files: their TOML, and the rules made from it.
 
 use domain::Error;
 use regex_automata::meta::Regex;
@@ -9,13 +9,13 @@ use super::glob::Glob;
 use super::{Policy, PolicySource, Severity, View, wrong};
 use crate::limits;
 
-/// A policy file that was read.
+/// A parsed policy file.
 pub(super) struct PolicyFile {
     pub(super) disable: Vec<String>,
     pub(super) policies: Vec<Policy>,
 }
 
-/// When a policy is violated: when any of these is true.
+/// A policy is violated if any of these matches.
 #[derive(Clone, Debug)]
 pub(super) struct PolicyRule {
     commands: Vec<CommandRule>,
@@ -25,7 +25,7 @@ pub(super) struct PolicyRule {
     content: Vec<Regex>,
 }
 
-/// A program with words that must all be there.
+/// A program with arguments that must all be present.
 #[derive(Clone, Debug)]
 struct CommandRule {
     programs: Vec<String>,
@@ -69,9 +69,10 @@ struct CommandText {
     with: Vec<String>,
 }
 
-/// The categories contextd's interface names.
+/// The categories of contextd's interface.
 const CATEGORIES: &[&str] = &["security", "coding", "repo"];
 
+/// Parses a policy file; errors contain its name.
 pub(super) fn read(name: &str, text: &str, source: PolicySource) -> Result<PolicyFile, Error> {
     if text.len() > limits::POLICY_FILE_MAX {
         return Err(wrong(name, format!("is larger than {} bytes", limits::POLICY_FILE_MAX)));
@@ -81,6 +82,7 @@ pub(super) fn read(name: &str, text: &str, source: PolicySource) -> Result<Polic
     Ok(PolicyFile { disable: file.disable, policies: policies.collect::<Result<_, _>>()? })
 }
 
+/// Validates one policy and compiles its patterns.
 fn make(name: &str, text: PolicyText, source: PolicySource) -> Result<Policy, Error> {
     let at = |what: String| wrong(name, format!("{}: {what}", text.id));
     if text.id.is_empty()
@@ -127,7 +129,7 @@ fn regex(pattern: &str) -> Result<Regex, String> {
 }
 
 impl PolicyRule {
-    /// Returns why an action violates this, or nothing.
+    /// Returns why an action violates this rule, or `None`.
     pub(super) fn reason(&self, view: &View<'_>) -> Option<String> {
         for rule in &self.commands {
             if let Some(command) = view.commands.iter().find(|command| rule.fits(&command.words)) {
@@ -150,6 +152,7 @@ impl PolicyRule {
 }
 
 impl CommandRule {
+    /// Whether a command runs one of the programs with all of the required arguments.
     fn fits(&self, words: &[String]) -> bool {
         let Some((program, arguments)) = words.split_first() else { return false };
         let program = program.rsplit('/').next().unwrap_or(program);
@@ -162,7 +165,7 @@ fn any(globs: &[Glob], path: &str) -> bool {
     globs.iter().any(|glob| glob.fits(path))
 }
 
-/// Shows a part of a command or a path without making the answer long.
+/// Shortens a command or path for a message.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= limits::SUMMARY_COMMAND_CHARS {

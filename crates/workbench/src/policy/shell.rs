@@ -1,6 +1,6 @@
-//! Shell texts taken apart as far as policies need it: the simple commands in them, what they are given, and which files
-//! they are redirected into; also those inside `$(…)`, `sh -c '…'`, `env`, `sudo` and the like. Expands nothing, so a
-//! text that hides its meaning is not understood; the sandbox is there for those.
+//! Parses shell texts as far as policies need it: their simple commands, the arguments, and the files they
+//! are redirected into; also inside `$(…)`, `sh -c '…'`, `env`, `sudo` and the like. Expands nothing, so a
+//! text that hides its meaning is not understood; the sandbox covers those.
 
 /// A program with its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,19 +9,19 @@ pub(super) struct Simple {
     pub(super) writes: Vec<String>,
 }
 
-/// A piece of a shell text.
+/// A token of a shell text.
 #[derive(Debug, PartialEq, Eq)]
 enum Token {
     Word(String),
-    /// Between commands.
+    /// A boundary between commands.
     Border,
-    /// `>` and its kin: the next word is a file.
+    /// `>` and variants: the next word is a file.
     Into,
-    /// `<` and its kin.
+    /// `<` and variants.
     From,
 }
 
-/// Programs that run what follows them.
+/// Programs that run the command that follows them.
 const WRAPPERS: &[&str] = &[
     "sudo", "doas", "env", "nohup", "nice", "time", "command", "exec", "builtin", "xargs", "timeout",
     "stdbuf", "setsid",
@@ -30,11 +30,11 @@ const WRAPPERS: &[&str] = &[
 /// Programs that take a shell text.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash"];
 
-/// Words of the shell that stand before commands.
+/// Shell keywords that precede commands.
 const KEYWORDS: &[&str] =
     &["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "(", ")", "fi", "done"];
 
-/// Returns the simple commands of a shell text, those inside others included.
+/// Returns the simple commands of a shell text, including nested ones.
 pub(super) fn simple_commands(text: &str, depth: usize) -> Vec<Simple> {
     let mut found = Vec::new();
     let mut inner = Vec::new();
@@ -49,6 +49,7 @@ pub(super) fn simple_commands(text: &str, depth: usize) -> Vec<Simple> {
     found
 }
 
+/// Groups tokens into simple commands with the files they write to.
 fn split(tokens: &[Token]) -> Vec<Simple> {
     let mut all = Vec::new();
     let mut current = Simple::default();
@@ -74,7 +75,7 @@ fn split(tokens: &[Token]) -> Vec<Simple> {
     all
 }
 
-/// Adds a command, and the one it runs where it is a wrapper or a shell.
+/// Adds a command, and the one it runs if it is a wrapper or a shell.
 fn unwrap(simple: Simple, depth: usize, found: &mut Vec<Simple>) {
     let mut words: Vec<String> = simple.words.clone();
     while words.first().is_some_and(|word| is_assignment(word)) {
@@ -113,7 +114,7 @@ fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// Cuts a text into tokens; texts inside `$(…)` and backquotes are put aside.
+/// Splits a text into tokens; texts inside `$(…)` and backquotes are collected in `inner`.
 fn tokens(text: &str, inner: &mut Vec<String>) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut word: Option<String> = None;
@@ -148,7 +149,7 @@ fn tokens(text: &str, inner: &mut Vec<String>) -> Vec<Token> {
                 tokens.push(Token::Border);
             }
             '>' | '<' => {
-                // The number of a descriptor is no word.
+                // The number of a descriptor is not a word.
                 if word.as_ref().is_some_and(|word| word.chars().all(|letter| letter.is_ascii_digit())) {
                     word = None;
                 }
@@ -198,7 +199,7 @@ fn double_quoted(
     }
 }
 
-/// Takes the text up to the parenthesis that closes.
+/// Takes the text up to the closing parenthesis.
 fn parenthesised(letters: &mut impl Iterator<Item = char>) -> String {
     let mut depth = 1;
     letters

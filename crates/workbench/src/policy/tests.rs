@@ -1,4 +1,4 @@
-//! What the built-in policies say, and how files of others add to them.
+//! The built-in policies, and how the files of users and projects extend them.
 
 use proptest::prelude::*;
 

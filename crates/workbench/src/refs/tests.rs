@@ -1,4 +1,4 @@
-//! Stored output: whose it is, how long it stays, how much of it, and where.
+//! Stored output: its owner, lifetime, size limits and location.
 
 use std::os::unix::fs::PermissionsExt;
 

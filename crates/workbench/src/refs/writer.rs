@@ -1,5 +1,5 @@
-//! Content on its way into the store: in memory while it is small, in a file when it grows, and only its beginning and
-//! its end when it is too much. Memory is bounded whatever comes.
+//! Content being stored: in memory while it is small, in a file when it grows, and only its beginning and end
+//! when it is too long. Memory use is bounded, whatever the content.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ use domain::SessionId;
 use super::{Body, ContentKind, REF_PREFIX, Refs};
 use crate::limits;
 
-/// Takes content piece by piece; [`Writer::finish`] stores it, dropping forgets it.
+/// Receives content in chunks; [`Writer::finish`] stores it, dropping discards it.
 #[derive(Debug)]
 pub struct Writer {
     refs: Arc<Refs>,
@@ -23,7 +23,7 @@ pub struct Writer {
     file: Option<(File, PathBuf)>,
     /// Bytes in `head` or the file.
     kept: u64,
-    /// The newest bytes when the beginning is full, and how many came since.
+    /// The newest bytes once the beginning is full, and how many bytes came since.
     tail: VecDeque<u8>,
     beyond: u64,
 }
@@ -43,21 +43,21 @@ impl Writer {
         })
     }
 
-    /// Adds a piece.
+    /// Adds a chunk.
     pub fn write(&mut self, mut piece: &[u8]) -> io::Result<()> {
         let room = self.head_max().saturating_sub(self.kept);
         let fits = piece.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.keep(&piece[..fits])?;
         piece = &piece[fits..];
         self.beyond += piece.len() as u64;
-        // Only the end of a long piece can be part of the end of everything.
+        // Only the end of a long chunk can be part of the overall end.
         self.tail.extend(&piece[piece.len().saturating_sub(limits::REF_TAIL)..]);
         let excess = self.tail.len().saturating_sub(limits::REF_TAIL);
         self.tail.drain(..excess);
         Ok(())
     }
 
-    /// Stores the content and returns its id; none if there was none.
+    /// Stores the content and returns its id; `None` if it is empty.
     pub fn finish(mut self, kind: ContentKind) -> io::Result<Option<String>> {
         let left_out = self.beyond - self.tail.len() as u64;
         if left_out > 0 {
@@ -77,7 +77,7 @@ impl Writer {
         Ok(Some(id))
     }
 
-    /// Returns how many bytes of memory the content takes.
+    /// Returns how many bytes of memory the content uses.
     pub fn memory(&self) -> usize {
         self.head.capacity() + self.tail.capacity()
     }
@@ -86,6 +86,7 @@ impl Writer {
         self.refs.limits.content_bytes.saturating_sub(limits::REF_TAIL as u64)
     }
 
+    /// Keeps bytes: in memory up to the limit, then in a file.
     fn keep(&mut self, piece: &[u8]) -> io::Result<()> {
         if piece.is_empty() {
             return Ok(());
@@ -108,7 +109,7 @@ impl Writer {
     }
 }
 
-/// Cuts off the half character that an end may begin with.
+/// Removes a partial character at the beginning of the tail.
 fn whole_characters(tail: &[u8], left_out: u64) -> &[u8] {
     if left_out == 0 {
         return tail;

@@ -1,4 +1,4 @@
-//! Technical words that mean nearly the same, or name things of one kind. Somebody who looks for "login" wants to find
+//! Technical words with nearly the same meaning, or of one kind. A search for "login" should find
 //! "authentication", and "k8s" is "kubernetes".
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::stem;
 
-/// Each line is one idea; a word may stand in several.
+/// Each line is one concept; a word may be in several.
 const GROUPS: &[&str] = &[
     "auth authentication authenticate login signin logon credential password session oauth sso token jwt",
     "authorization authorize permission access role acl rbac forbidden denied privilege",
@@ -81,7 +81,7 @@ static CONCEPTS: LazyLock<HashMap<String, Vec<u16>>> = LazyLock::new(|| {
     concepts
 });
 
-/// Returns the numbers of the ideas a term belongs to.
+/// Returns the numbers of a term's concepts.
 pub fn concepts(term: &str) -> &'static [u16] {
     CONCEPTS.get(term).map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! The tools as a session uses them: answers in tiers, nothing unscrubbed, nobody else's output.
+//! The tools as a session uses them: answers in tiers, everything scrubbed, no output of other sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ struct TestWorkbench {
     session: SessionId,
 }
 
-/// A token that our rules know; put together here, so that no text of ours looks like a live one.
+/// A token that our rules detect; assembled here, so that no text of ours looks like a live one.
 fn token() -> String {
     format!("ghp_{}", "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ2kL4")
 }
 
-/// The example that becomes the stage, beside the tests in the build folder.
+/// The example that runs as the stage, next to the tests in the build folder.
 fn stage() -> PathBuf {
     let mut folder = std::env::current_exe().unwrap();
     folder.pop();
@@ -129,7 +129,7 @@ async fn secrets_appear_nowhere() {
         .await
         .unwrap_err();
     assert!(!error.to_string().contains(&token) && error.message.contains("[REDACTED:"), "{error}");
-    // A secret longer than a preview, cut by it, is not half shown.
+    // A secret that the preview's end would cut must not be shown in part.
     let answer = workbench.exec(&format!("printf '%0490d' 0; echo {token}")).await;
     assert!(
         !answer.stdout.preview.contains("ghp_") && !answer.stdout.preview.contains("[RED"),
@@ -169,7 +169,7 @@ async fn output_of_any_size_comes_in_bounded_memory() {
     assert!(content.total_bytes <= (64 << 20) + 100, "{}", content.total_bytes);
 }
 
-/// Memory of this process that is in use.
+/// Resident memory of this process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -194,7 +194,7 @@ async fn files_are_read_by_lines_and_keep_their_numbers() {
         format!("one\n[REDACTED:private-key]{}last = [REDACTED:github-pat]\n", "\n".repeat(6))
     );
     assert_eq!(all.summary, format!("Read: src/a.txt (8 lines, {} bytes)", text.len()));
-    // The middle of the key, without its first line, is still a key.
+    // The middle of the key, without its first line, is still detected.
     let middle = Read { path: "src/a.txt".into(), offset: 4, limit: 2 };
     let middle = workbench.bench.read(&workbench.session, &workbench.project, middle).await.unwrap();
     assert_eq!((middle.content.preview.as_str(), middle.total_lines), ("\n\n", 8));
@@ -233,7 +233,7 @@ async fn files_are_written_appended_and_protected() {
         [".git/hooks/post-checkout", ".claude/settings.json", ".gitleaks.toml", "../outside", "/etc/passwd"]
     {
         let error = workbench.bench.write(&workbench.project, write(path, "x", false)).await.unwrap_err();
-        // A policy may say so before the walls do.
+        // A policy may reject it before the sandbox does.
         assert!(matches!(error.code, ErrorCode::NotAllowed | ErrorCode::PolicyRefused), "{path}: {error}");
     }
 }
@@ -263,13 +263,13 @@ async fn a_command_that_is_stopped_has_said_what_it_has_said() {
     let workbench = workbench().await;
     let pipe = workbench.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Reading it waits for the command to write there, which it does when it has spoken.
+    // The read blocks until the command writes there, which it does after its output.
     let stop = async { drop(tokio::task::spawn_blocking(move || std::fs::read(pipe)).await) };
     let forever = exec("echo so far; echo now > pipe; sleep 1000");
     let answer =
         workbench.bench.exec_until(&workbench.session, &workbench.project, forever, stop).await.unwrap();
     assert_eq!((answer.exit_code, answer.stdout.preview.trim()), (137, "so far"));
-    // One that is stopped before it has begun does not begin.
+    // A command that is stopped before its start never starts.
     let never = exec("touch made");
     let error = workbench
         .bench
@@ -335,7 +335,7 @@ async fn sessions_expire_and_open_again_on_the_same_project() {
     let project = workbench.project.clone();
     sessions.open_as(workbench.session.clone(), project.clone(), with, false, at(0)).await.unwrap();
     let find = async |minutes| sessions.find(&workbench.session, at(minutes)).await.unwrap();
-    // Each use keeps it open, but not for ever.
+    // Each use keeps it open, but only up to its maximum lifetime.
     for minutes in [10, 30, 55, 80, 105, 130, 155, 180, 205, 230] {
         assert!(matches!(find(minutes).await, SessionLookup::Open(_)), "{minutes}");
     }
@@ -351,7 +351,7 @@ async fn sessions_expire_and_open_again_on_the_same_project() {
     assert!(matches!(find(275).await, SessionLookup::Ended));
 }
 
-/// Root is exempt from some of the kernel's checks, so that what holds for it may hold for it alone.
+/// Root is exempt from some kernel checks, so the tests also run as another user.
 #[test]
 fn what_holds_for_root_holds_for_nobody() {
     use std::os::unix::fs::PermissionsExt;

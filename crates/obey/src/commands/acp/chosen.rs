@@ -1,4 +1,5 @@
-//! What `obey acp` is to serve: flags, then the bridge's variables, then the configuration. Reads; does nothing.
+//! The settings of `obey acp`: from flags, then the former bridge's variables, then the configuration. Only
+//! reads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,22 +14,23 @@ use crate::config::Acp;
 use crate::failure::{Failure, Result};
 use crate::vars::Vars;
 
-/// What was chosen.
+/// The chosen settings.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) defaults: AcpSessionDefaults,
     pub(super) standalone: bool,
-    /// Programs of the user's own; a daemon takes none from its clients.
+    /// Programs chosen by the user; a daemon accepts none from its clients.
     pub(super) codex_binary: Option<PathBuf>,
     pub(super) codex_notify: Vec<String>,
-    /// Variables that were not understood; their defaults hold.
+    /// Variables that could not be parsed; their defaults apply.
     pub(super) problems: Vec<String>,
 }
 
-/// Variables of the editor that its agents need as well.
+/// Prefixes of the editor's variables that its agents need too.
 const PASSED_ON: [&str; 2] = ["ANTHROPIC_", "OPENAI_"];
 
 impl Chosen {
+    /// Combines flags, variables and configuration. Problems that need no abort are collected for the log.
     pub(super) fn of(args: &AcpArgs, config: &Acp, vars: &Vars) -> Result<Self> {
         let mut read = Reading { vars, problems: Vec::new() };
         let provider = provider(args, config)?;
@@ -104,7 +106,7 @@ impl Chosen {
     }
 }
 
-/// Which kind of agent: a name of one means those that speak the protocol themselves.
+/// Returns the provider: naming an agent means the provider `acp`.
 fn provider(args: &AcpArgs, config: &Acp) -> Result<ProviderKind> {
     match (args.provider, &args.agent) {
         (None | Some(ProviderKind::Acp), Some(_)) => Ok(ProviderKind::Acp),
@@ -118,7 +120,7 @@ fn provider(args: &AcpArgs, config: &Acp) -> Result<ProviderKind> {
     }
 }
 
-/// What the agent is started with. One of the provider `acp` must be named, or its command line given.
+/// Returns the agent's launch settings. For the provider `acp` an agent or a command line is required.
 fn agent(args: &AcpArgs, config: &Acp, provider: ProviderKind) -> Result<BTreeMap<String, String>> {
     let mut settings: BTreeMap<String, String> =
         args.config.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -149,7 +151,7 @@ fn passed_on(vars: &Vars) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The bridge's variables.
+/// The former bridge's variables.
 struct Reading<'a> {
     vars: &'a Vars,
     problems: Vec<String>,
@@ -160,7 +162,7 @@ impl Reading<'_> {
         self.vars.get(name).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Reads a time; what is no number, and zero, is the same as nothing.
+    /// Parses a duration; an invalid number and zero count as absent.
     fn millis(&mut self, name: &str) -> Option<Duration> {
         let text = self.text(name);
         if text.is_empty() {
@@ -176,6 +178,7 @@ impl Reading<'_> {
         }
     }
 
+    /// Reads where the agent's notifications are written; an unknown kind counts as a file.
     fn notify(&mut self) -> Option<NotificationSource> {
         let path = PathBuf::from(self.vars.get("ACPLB_NOTIFY_PATH")?);
         let text = self.text("ACPLB_NOTIFY_KIND");
@@ -201,7 +204,7 @@ impl Reading<'_> {
         absolute.ok()
     }
 
-    /// Whether the agent is told to run our own forwarder.
+    /// Whether the agent is configured to run our own forwarder.
     fn injects(&mut self, is_without_program: bool) -> bool {
         match self.text("ACPLB_NOTIFY_INJECT").as_str() {
             "" | "auto" => is_without_program,
@@ -216,6 +219,7 @@ impl Reading<'_> {
         }
     }
 
+    /// Reads the user's own notification program; an invalid value is ignored and reported.
     fn notify_program(&mut self) -> Vec<String> {
         let text = self.text("ACPLB_NOTIFY_CMD");
         if text.is_empty() {
@@ -230,7 +234,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Overrides of what a mode says to Codex.
+    /// Overrides of a mode's settings for Codex.
     fn overrides(&mut self) -> BTreeMap<String, String> {
         let mut config = BTreeMap::new();
         let known: [(&str, &str, &[&str]); 3] = [

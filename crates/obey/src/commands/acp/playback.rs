@@ -1,15 +1,15 @@
-//! Plays a transcript to the server and checks what it answers. A transcript is lines of JSON, one message each; empty
-//! lines and those that begin with `#` are comments, but for these:
+//! Plays a transcript to the server and checks its answers. A transcript is lines of JSON, one message each;
+//! empty lines and lines that begin with `#` are comments, except for these:
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `#expect {…}` | a message that contains this must have come, or come within 10 s; each counts for one message |
+//! | `#expect {…}` | a message that contains this must arrive within 10 s; each counts for one message |
 //! | `#async` | the next request is sent without waiting for its answer |
-//! | `#reply METHOD {…}` | what the server's requests of this method are answered from here on |
+//! | `#reply METHOD {…}` | the answer to the server's requests of this method from here on |
 //!
-//! Every request that is not `#async` waits for its answer. An error nobody expects is a failure. In messages
-//! `{{SESSION_ID}}`, `SESSION_ID_HERE` and `__SESSION_ID__` stand for the id of the newest session and `{{CWD}}` for the
-//! current folder.
+//! Every request that is not `#async` waits for its answer. An unexpected error is a failure. In messages
+//! `{{SESSION_ID}}`, `SESSION_ID_HERE` and `__SESSION_ID__` stand for the id of the newest session and
+//! `{{CWD}}` for the current folder.
 
 mod transcript;
 
@@ -27,10 +27,10 @@ use crate::limits;
 pub(super) use transcript::Transcript;
 use transcript::{Step, contains};
 
-/// Bytes between the two ends of a playback.
+/// Bytes buffered between the two ends of a playback.
 pub(super) const PIPE_BYTES: usize = 64 * 1024;
 
-/// What came of a playback.
+/// The result of a playback.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     sent: usize,
@@ -40,7 +40,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Says what was found; the exit code is the verdict.
+    /// Prints the findings and returns the exit code.
     pub(super) fn tell(&self, console: &mut Console) -> Result<Exit> {
         for problem in &self.problems {
             console.out.line(problem)?;
@@ -75,10 +75,11 @@ impl Transcript {
     }
 }
 
+/// The client's side of a playback.
 struct Player {
     incoming: Lines<BufReader<ReadHalf<DuplexStream>>>,
     outgoing: WriteHalf<DuplexStream>,
-    /// What came, and whether somebody expected it.
+    /// The received messages, and whether an expectation matched them.
     received: Vec<(Value, bool)>,
     replies: HashMap<String, Value>,
     session: String,
@@ -98,6 +99,7 @@ impl Player {
         }
     }
 
+    /// Sends a message; with `waits`, it waits for the answer to a request.
     async fn send(&mut self, text: &str, waits: bool) -> std::result::Result<(), String> {
         let text = self.filled(text);
         self.write(&text).await?;
@@ -116,6 +118,8 @@ impl Player {
         Ok(())
     }
 
+    /// Waits for a message that contains the pattern. A message received earlier counts unless already
+    /// matched.
     async fn expect(&mut self, pattern: &str) -> std::result::Result<(), String> {
         let pattern: Value = serde_json::from_str(&self.filled(pattern))
             .map_err(|error| format!("the expectation is not JSON: {error}"))?;
@@ -129,7 +133,7 @@ impl Player {
         Ok(())
     }
 
-    /// Waits for a message that has not come yet, and answers what the server asks meanwhile.
+    /// Waits for a message that has not arrived yet, and answers the server's requests meanwhile.
     async fn wait(&mut self, wanted: impl Fn(&Value) -> bool) -> std::result::Result<usize, String> {
         let seconds = limits::PLAYBACK_WAIT.as_secs();
         let by = tokio::time::Instant::now() + limits::PLAYBACK_WAIT;
@@ -173,6 +177,7 @@ impl Player {
         text
     }
 
+    /// Returns the report. Error messages that no expectation matched count as problems.
     fn finish(mut self) -> Report {
         for (message, used) in &self.received {
             if message.get("error").is_some() && !used {
@@ -184,7 +189,7 @@ impl Player {
     }
 }
 
-/// What every answer must be.
+/// Checks what every answer must fulfil.
 fn check(method: &str, answer: &Value) -> std::result::Result<(), String> {
     if answer["jsonrpc"] != "2.0" {
         return Err("the answer's jsonrpc is not \"2.0\"".to_owned());

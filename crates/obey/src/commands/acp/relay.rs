@@ -1,6 +1,6 @@
-//! Between an editor's pipes and the daemon: lines both ways, and the end of either. A daemon that ends is waited for or
-//! started again, and what the two of them were at goes on: this side keeps the lines that are not done with and the
-//! notes it is given, and hands both to the next one. Knows nothing of what either says.
+//! Relays lines between an editor's pipes and the daemon, and the end of either. If the daemon ends, it waits
+//! for the next one or starts it, and resumes the connection: this side keeps the unacknowledged lines and
+//! the notes, and sends both to the next daemon. Knows nothing of the content of either.
 
 mod kept;
 
@@ -30,10 +30,10 @@ use crate::limits;
 use crate::running::Running;
 use kept::Kept;
 
-/// What the editor sends, piece by piece; whoever has a connection to a daemon takes them.
+/// The editor's input in chunks; the current connection to a daemon receives them.
 type Pieces = Arc<Mutex<mpsc::Receiver<Vec<u8>>>>;
 
-/// Carries until the editor has left and the daemon has ended what was its alone.
+/// Relays until the editor has left and the daemon has ended what belonged to it.
 pub(super) async fn run(
     console: &mut Console,
     open: pb::AcpOpen,
@@ -44,7 +44,7 @@ pub(super) async fn run(
     let reading = tokio::spawn(async move {
         tokio::select! {
             () = read(pipes.input, sender) => {}
-            // The input is closed for the daemon, whatever the editor still sends.
+            // Closes the input for the daemon, whatever the editor still sends.
             () = end => {}
         }
     });
@@ -74,14 +74,14 @@ pub(super) async fn run(
     Ok(Exit::OK)
 }
 
-/// A name that no other connection has.
+/// Returns a unique connection name.
 fn name() -> String {
-    // Every state begins with other keys.
+    // Every `RandomState` has different keys.
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
     format!("{random:016x}")
 }
 
-/// One editor, over the life of several daemons.
+/// One editor, across several daemons.
 struct Relay {
     open: pb::AcpOpen,
     pieces: Pieces,
@@ -90,7 +90,7 @@ struct Relay {
     output: Box<dyn AsyncWrite + Send + Unpin>,
     reading: JoinHandle<()>,
     socket: PathBuf,
-    /// What the last daemon was started with; the next one is to be like it.
+    /// The flags of the last daemon; the next one is started with them too.
     flags: Vec<OsString>,
 }
 
@@ -106,25 +106,26 @@ impl Drop for Stream {
     }
 }
 
-/// Why a connection to a daemon is over.
+/// Why a connection to a daemon ended.
 enum Ended {
-    /// The editor has left, and everything of its has ended.
+    /// The editor has left, and everything that belonged to it has ended.
     Done,
     Lost(Lost),
 }
 
+/// How the connection to the daemon ended.
 enum Lost {
-    /// It said so: it is being exchanged, or somebody stopped it.
+    /// It announced its exit: it is being replaced, or was stopped.
     Left,
     Broken(Status),
 }
 
 impl Relay {
-    /// Opens a connection, and sends what no daemon before was done with.
+    /// Opens a connection, and resends the lines no previous daemon has acknowledged.
     async fn connect(&mut self, client: &Client) -> std::result::Result<Stream, Status> {
         let (sender, receiver) = mpsc::channel(limits::ACP_PIECES_AHEAD);
         let open = pb::AcpOpen { notes: self.notes.clone(), ..self.open.clone() };
-        // The channel is empty and has room.
+        // The channel is empty, so this cannot fail.
         let _sent = sender.try_send(pb::AcpInput { input: Some(Input::Open(open)) });
         let connected = client.acp().connect(ReceiverStream::new(receiver)).await?;
         let pumping = tokio::spawn(pump(Arc::clone(&self.pieces), Arc::clone(&self.kept), sender));
@@ -134,7 +135,7 @@ impl Relay {
         Ok(Stream { outputs: connected.into_inner(), pumping })
     }
 
-    /// Passes on what the daemon says until it says no more.
+    /// Forwards the daemon's output until it ends.
     async fn carry(&mut self, mut stream: Stream) -> Ended {
         let mut is_leaving = false;
         loop {
@@ -150,7 +151,7 @@ impl Relay {
         }
     }
 
-    /// Writes what is for the editor; only then is true what the daemon noted with it.
+    /// Writes the editor's output; only then are the daemon's notes valid.
     async fn hear(&mut self, message: pb::AcpOutput) {
         match message.output {
             Some(Output::Lines(lines)) => {
@@ -174,9 +175,9 @@ impl Relay {
         self.kept.done(&message.done);
     }
 
-    /// Finds the next daemon; nothing where nobody is left who would need one.
+    /// Connects to the next daemon; `None` if none is needed any more.
     async fn again(&mut self, console: &mut Console, lost: Lost) -> Result<Option<Stream>> {
-        // One that cannot take the connection up says so by leaving, and may be there still.
+        // A daemon that could not resume the connection may still be there.
         tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
         let mut why = match lost {
             Lost::Left => {
@@ -193,7 +194,7 @@ impl Relay {
         };
         let until = Instant::now() + limits::ACP_AGAIN_WAIT;
         loop {
-            // One that cannot be started now may be a moment later: another command may be at it.
+            // A start that fails now may succeed a moment later: another command may be starting one.
             let launch = Launch { flags: self.flags.clone(), ..console.launch(&self.socket) };
             let connected = match console.connect_starting(console.autostart(), launch).await {
                 Ok(client) => self.connect(&client).await.map_err(Failure::from),
@@ -211,12 +212,12 @@ impl Relay {
         }
     }
 
-    /// Waits for a daemon that somebody else starts. Where the editor wants something, or leaves agents behind, one is
-    /// wanted at once. False: the editor has left, and nothing of its runs.
+    /// Waits for a daemon that another process starts. If the editor sends something, or leaves agents
+    /// behind, one is needed at once. Returns false if the editor has left and no agent of its runs.
     async fn wait_for_next(&mut self) -> bool {
         let pieces = Arc::clone(&self.pieces);
         let mut pieces = pieces.lock().await;
-        // One that is exchanged for the next is back before anybody notices.
+        // A daemon that is being replaced is back before anyone notices.
         let deadline = Instant::now() + limits::EXCHANGE_WAIT;
         loop {
             if client::probe(&self.socket).await.unwrap_or(false) {
@@ -246,13 +247,13 @@ impl Relay {
         }
     }
 
-    /// Whether agents may run that are this connection's to end.
+    /// Whether agents may be running that this connection must stop.
     fn has_agents(&self) -> bool {
         !self.open.keep && self.notes.keys().any(|name| name.starts_with("owns/"))
     }
 }
 
-/// The flags that make another daemon like the one that listens; nothing where it did not write them down.
+/// The flags to start another daemon like the listening one; `None` if it did not record them.
 async fn flags_of_daemon(socket: &Path) -> Option<Vec<OsString>> {
     let running = Running::read(socket, client::listener(socket).await?)?;
     let mut flags = running.flags_again();
@@ -262,9 +263,9 @@ async fn flags_of_daemon(socket: &Path) -> Option<Vec<OsString>> {
     Some(flags)
 }
 
-/// Sends what is left over from before, then whatever the editor sends; keeps all of it until it is done with.
+/// Sends the lines left from before, then the editor's input; keeps everything until it is acknowledged.
 async fn pump(pieces: Pieces, kept: Arc<Kept>, to: mpsc::Sender<pb::AcpInput>) {
-    // Whoever has this is the only one to add lines: nothing comes between those of before and those of now.
+    // The holder of this lock is the only one that adds lines, so old and new lines stay in order.
     let mut pieces = pieces.lock().await;
     let input = |lines: Vec<u8>| pb::AcpInput { input: Some(Input::Lines(lines)) };
     for piece in kept.again() {

@@ -1,4 +1,5 @@
-//! Everything in one process: a store of its own, sessions, and the server of one connection. Ends with its agents.
+//! Everything in one process: its own store, sessions, and the server of one connection. Ends together with
+//! its agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::paths;
 use crate::serve::{self, ServeOptions};
 use crate::toolbox::{Operations, WorkbenchToolbox};
 
+/// Serves one connection without a daemon.
 pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Result<Exit> {
     let options = serve::options(&ServeArgs::default(), None, &console.vars, &console.paths)?;
     let coded = |error: Error| Failure::coded(error.code, error.message);
@@ -35,7 +37,7 @@ pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Resu
     let store = Store::open(&folder.join("sessions.db")).map_err(coded)?;
     let keep = chosen.defaults.keep;
     let supervisor = supervisor(console, &chosen, &options, &folder, store.clone()).await.map_err(coded)?;
-    // What an earlier process that was killed has left.
+    // Cleans up after an earlier process that was killed.
     supervisor.recover().await.map_err(coded)?;
     if !keep {
         supervisor.stop_all().await;
@@ -62,6 +64,7 @@ pub(super) async fn run(console: &Console, chosen: Chosen, pipes: Pipes) -> Resu
     Ok(Exit::OK)
 }
 
+/// Creates the supervisor with the settings of a daemon.
 async fn supervisor(
     console: &Console,
     chosen: &Chosen,
@@ -81,7 +84,7 @@ async fn supervisor(
             codex_binary: chosen.codex_binary.clone(),
             codex_notify: chosen.codex_notify.clone(),
             openclaw: options.config.openclaw.options(None),
-            // The configuration was checked when it was read.
+            // The configuration was validated when it was loaded.
             acp_agents: providers::acp::NamedAgents::new(&options.config.acp.agents).unwrap_or_default(),
             toolbox: Some(Arc::new(WorkbenchToolbox {
                 lazy_workbench,
@@ -104,19 +107,19 @@ async fn supervisor(
     .await
 }
 
-/// Where agents find the tools of their editor, and nothing else of a daemon.
+/// The socket where agents find their editor's tools, and nothing else of a daemon.
 fn tools_socket(folder: &Path) -> PathBuf {
     folder.join("tools.sock")
 }
 
-/// The tools of the editor, served to the agents of this process.
+/// The editor's tools, served to the agents of this process.
 struct StandaloneTools {
     end: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
 impl StandaloneTools {
-    /// Serves them; nothing, and a word about it, where that cannot be done: agents work without.
+    /// Starts serving; on failure logs a warning and returns `None`, because agents work without them.
     fn serve(folder: &Path, lock: &DaemonLock, supervisor: &Supervisor) -> Option<Self> {
         let (agents, audit) = (Arc::new(AgentProcesses(supervisor.clone())), Some(supervisor.audit()));
         let access = Access { agents, audit, ..Access::default() };
@@ -135,7 +138,7 @@ impl StandaloneTools {
     }
 
     async fn end(self) {
-        // Fails only where it has ended already.
+        // Fails only if it has already ended.
         let _ended = self.end.send(());
         let _late = tokio::time::timeout(limits::DETACH_WAIT, self.serving).await;
     }
@@ -143,7 +146,7 @@ impl StandaloneTools {
 
 async fn serve_tools(bound: Bound, routes: surface::Routes, ended: oneshot::Receiver<()>) {
     let end = async move {
-        // Dropped or sent, it is the end.
+        // Sent or dropped, both mean the end.
         let _either = ended.await;
     };
     if let Err(error) = bound.serve(routes, end).await {
@@ -151,7 +154,8 @@ async fn serve_tools(bound: Bound, routes: surface::Routes, ended: oneshot::Rece
     }
 }
 
-/// Finds a folder that no other process uses: the first is the usual one, so that a later process finds the sessions.
+/// Finds a folder that no other process uses, starting with the default one, so that a later process finds
+/// its sessions.
 fn folder(data_dir: &Path) -> Result<(PathBuf, DaemonLock)> {
     for number in 1..=limits::STANDALONE_MAX {
         let name = if number == 1 { "standalone".to_owned() } else { format!("standalone-{number}") };

@@ -1,5 +1,5 @@
-//! Agents without a session: shims that hold one nobody asks for, and folders of agents that are gone. Trusts the
-//! lock in each folder, as the daemon does.
+//! Agents without a session: shims that no session needs, and folders of agents that have ended. Relies on
+//! the lock in each folder, as the daemon does.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,24 +15,24 @@ use crate::limits;
 
 const CHECK: &str = "agents";
 
-/// What is in the agents' folder.
+/// The content of the agents' folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sorted {
-    /// Held for a living session.
+    /// Held for a live session.
     held: Vec<PathBuf>,
-    /// Held for nobody.
+    /// Held, but not needed.
     orphans: Vec<PathBuf>,
-    /// Held by nobody, for nobody.
+    /// Neither held nor needed.
     leftovers: Vec<PathBuf>,
 }
 
-/// Looks at the agents of a daemon that runs, or of one that is gone.
+/// Checks the agents of a running daemon, or those left by one that has ended.
 pub(super) async fn examine(data_dir: &Path, daemon: Option<&Client>) -> Vec<Finding> {
     let folder = data_dir.join("agents");
     let Some(client) = daemon else { return without_daemon(&folder) };
     let mut sorted = look(&folder, client).await;
     if !sorted.orphans.is_empty() {
-        // A session that ends right now lets go of its agent a moment later.
+        // A session that is ending releases its agent a moment later.
         tokio::time::sleep(limits::ORPHAN_WAIT).await;
         sorted = look(&folder, client).await;
     }
@@ -71,20 +71,20 @@ fn orphan_found(folder: &Path) -> Finding {
 
 async fn look(folder: &Path, client: &Client) -> Sorted {
     let listed = client.daemon().list_sessions(ListSessionsRequest::default()).await;
-    // The daemon's own finding says that it does not answer.
+    // The finding about the daemon reports that it does not answer.
     let Ok(listed) = listed else { return Sorted::default() };
     let live: Vec<String> = listed.into_inner().sessions.into_iter().map(|session| session.id).collect();
     sort(scan::find_held(folder).unwrap_or_default(), &live)
 }
 
-/// Tells folders apart. They are called `<session>.<run>`; only the last run of a living session is needed.
+/// Classifies folders. They are named `<session>.<run>`; only the last run of a live session is needed.
 fn sort(found: Vec<scan::HeldDir>, live: &[String]) -> Sorted {
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
     let named: Vec<_> = found
         .into_iter()
         .filter_map(|found| {
             let name = found.dir.file_name()?.to_str()?;
-            // Anything else is a command's (`obey exec`), which its caller waits for.
+            // Other names belong to commands (`obey exec`), whose callers wait for them.
             let (session, run) = name.rsplit_once('.')?;
             Some((session.to_owned(), run.parse::<u64>().ok()?, found))
         })

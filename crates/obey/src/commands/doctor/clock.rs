@@ -1,5 +1,5 @@
-//! The clock: one that stands before what was written already would put events out of order for readers, and end what
-//! is kept at the wrong time.
+//! The clock: if it is behind what was already written, readers see events out of order, and retention ends
+//! at the wrong time.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::Finding;
 use crate::client::Client;
 use crate::limits;
 
-/// Looks at the clock beside the time of the last entry and the time this program was built.
+/// Compares the clock with the time of the last entry and the build time of this program.
 pub(super) async fn examine(data_dir: &Path, daemon: Option<&Client>) -> Finding {
     let built = env!("OBEY_BUILT_AT").parse().unwrap_or(0);
     let told = match daemon {
@@ -23,6 +23,7 @@ pub(super) async fn examine(data_dir: &Path, daemon: Option<&Client>) -> Finding
     judge(SystemTime::now(), UNIX_EPOCH + Duration::from_secs(built), last)
 }
 
+/// Compares the time with the last written event and with the time this program was built.
 fn judge(now: SystemTime, built: SystemTime, last: Option<SystemTime>) -> Finding {
     const CHECK: &str = "clock";
     const REPAIR: &str = "set the clock: timedatectl set-ntp true, or date --set";
@@ -39,13 +40,14 @@ fn judge(now: SystemTime, built: SystemTime, last: Option<SystemTime>) -> Findin
     Finding::ok(CHECK, shown)
 }
 
-/// Returns when the journal was written last, by the clock of then.
+/// Returns when the journal was last written, by the clock at that time.
 fn last_entry(data_dir: &Path) -> Option<SystemTime> {
     let written = |name: &str| fs::metadata(data_dir.join(name)).and_then(|meta| meta.modified()).ok();
     ["daemon.db", "daemon.db-wal"].into_iter().filter_map(written).max()
 }
 
-/// Returns when a session did something last. Files are written on, by the clock of now; records keep their time.
+/// Returns the last activity of a session. File times move on with the current clock; records keep their
+/// time.
 async fn last_activity(client: &Client) -> Option<SystemTime> {
     let request = ListSessionsRequest { include_terminated: true, ..Default::default() };
     let listed = client.daemon().list_sessions(request).await.ok()?.into_inner();

@@ -1,5 +1,5 @@
-//! The locks of daemons and of whoever starts them. They end with their holder, so one that is held while no daemon
-//! answers means a daemon that hangs; a file that nobody holds is only a name.
+//! The locks of daemons and of the commands that start them. A lock ends with its holder, so a held lock
+//! without an answering daemon means a hung daemon; a file that is not held is harmless.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Finding;
 use crate::holder;
 
-/// Looks at every lock in these folders.
+/// Checks every lock in these folders.
 pub(super) fn examine<'a>(folders: impl IntoIterator<Item = &'a Path>, runs: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for folder in folders {
@@ -20,6 +20,7 @@ pub(super) fn examine<'a>(folders: impl IntoIterator<Item = &'a Path>, runs: boo
     findings
 }
 
+/// Reports a lock that is held although no daemon answers.
 fn lock(path: &Path, runs: bool) -> Option<Finding> {
     const CHECK: &str = "lock";
     if runs {

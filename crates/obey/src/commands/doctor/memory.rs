@@ -1,5 +1,5 @@
-//! Who makes the vectors of memories, and whether all memories have one: those of another maker cannot be compared, so that
-//! such memories are found by their words alone until they have a new one.
+//! The embedder of memories, and whether all memories have a vector of it. Vectors of another embedder are
+//! not comparable, so only words find such memories until they have a new one.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::daemon::workbench::{embedder, qdrant};
 const CHECK: &str = "memory";
 const QDRANT: &str = "qdrant";
 
-/// What to do about settings that cannot be used.
+/// The repair for invalid settings.
 const SECTION: &str = "correct the section [memory] of the configuration";
 
 pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
@@ -41,13 +41,13 @@ pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
     }
 }
 
-/// Whether the Qdrant server that is configured can be used and has every memory; nothing where none is.
+/// Checks whether the configured Qdrant server is usable and has every memory; `None` if none is configured.
 pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<Finding> {
     let server = match qdrant(&config.memory) {
         Ok(server) => server?,
         Err(error) => return Some(Finding::broken(QDRANT, error.message, SECTION)),
     };
-    // What is wrong with the maker is a finding of its own.
+    // An invalid embedder is a finding of `examine`.
     let embedder = embedder(config.memory.clone()).await.ok()?;
     let seen = Mirrored::of_file(&data_dir.join("daemon.db"), &embedder, &server).await;
     Some(match seen {
@@ -71,7 +71,7 @@ pub(super) async fn examine_qdrant(config: &Config, data_dir: &Path) -> Option<F
     })
 }
 
-/// What an unusable server costs.
+/// The consequence of an unusable server.
 const ALONE: &str = "until it can be used memories are searched in the daemon's own file";
 
 fn all(memories: u64) -> String {

@@ -1,5 +1,5 @@
-//! Which sandbox this machine offers to the workbench's commands and to agents: found out by trying to get out of each, as
-//! the daemon does at its start; and which agents are in it.
+//! The sandbox tier for the workbench's commands and for agents, determined by escape attempts from each
+//! tier, as the daemon does at its start; and which agents are contained.
 
 use domain::Containment;
 use sandbox::{Sandbox, Tier};
@@ -15,7 +15,7 @@ use crate::daemon::workbench::sandbox_config;
 
 const CHECK: &str = "sandbox";
 
-/// Says which sessions' agents are in the sandbox and which may do whatever their user may.
+/// Reports which sessions' agents are in the sandbox and which have all rights of their user.
 pub(super) async fn examine_agents(client: &Client) -> Option<Finding> {
     let response = client.daemon().list_sessions(local::ListSessionsRequest::default()).await.ok()?;
     let contained = containments(response.metadata());

@@ -1,5 +1,5 @@
-//! What the MCP server asks of the daemon. A daemon that is exchanged for another is waited for: the agent does not
-//! notice.
+//! The MCP server's connection to the daemon. Waits while the daemon is being replaced, so that the agent
+//! does not notice.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::failure::Result;
 use crate::limits;
 
-/// The tools as they are now.
+/// The current tools.
 pub(super) type Tools = watch::Receiver<Arc<pb::ToolList>>;
 
 /// Whose tools are served.
@@ -46,7 +46,8 @@ impl Daemon {
         Self { client, place }
     }
 
-    /// Returns the tools of the session, kept up to date in the background. Fails where the session cannot be used.
+    /// Returns the tools of the session, kept up to date in the background. Fails if the session cannot be
+    /// used.
     pub(super) async fn watch(&self) -> Result<Tools> {
         let mut stream = self.stream().await?;
         let first = stream.next().await.transpose()?.unwrap_or_default();
@@ -59,7 +60,7 @@ impl Daemon {
                         return;
                     }
                 }
-                // The session has ended, or the daemon is being exchanged.
+                // The session has ended, or the daemon is being replaced.
                 let mut tried = 0_u32;
                 stream = loop {
                     tokio::time::sleep(wait_after(tried)).await;
@@ -80,15 +81,15 @@ impl Daemon {
         Ok(self.client.bridge().watch_tools(request).await?.into_inner())
     }
 
-    /// Says that the agent has read its tools, or was told that there are others. Only whoever waits for it cares, so
-    /// nobody is told of a failure.
+    /// Reports that the agent has read its tools, or was notified of a change. Errors are ignored, because
+    /// only a waiting prompt needs this.
     pub(super) async fn note_read(&self, revision: u64, told: bool) {
         let ToolScope::Session(session) = &self.place else { return };
         let request = pb::NoteToolsReadRequest { session_id: session.clone(), revision, told };
         let _ = self.client.bridge().note_tools_read(request).await;
     }
 
-    /// Runs a tool; the same id means the same call, so asking again is safe.
+    /// Executes a tool. The same id means the same call, so a retry is safe.
     pub(super) async fn call(
         &self,
         mut request: pb::CallToolRequest,
@@ -108,12 +109,12 @@ impl Daemon {
     }
 }
 
-/// How long to wait before the next attempt: a daemon that is exchanged is soon back, one that is gone may never be.
+/// The wait before the next attempt: a daemon being replaced is soon back, one that has ended may never be.
 fn wait_after(tried: u32) -> std::time::Duration {
     if tried < limits::MCP_QUICK_RETRIES { limits::MCP_RETRY_WAIT } else { limits::MCP_GONE_WAIT }
 }
 
-/// Whether an error is one of a daemon that is not there at the moment.
+/// Whether an error means that the daemon is temporarily unavailable.
 fn passes(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown)
 }

@@ -1,5 +1,6 @@
-//! `obey mcp install`: one entry in the configuration of an agent or editor, and nothing else of it changed. Clients and
-//! their files are in `clients`, the formats in `json` and `toml`; this file reads, writes and reports.
+//! `obey mcp install`: adds one entry to the configuration of an agent or editor, and changes nothing else.
+//! Clients and their files are in `clients`, the formats in `json` and `toml`; this file reads, writes and
+//! reports.
 
 mod clients;
 mod file;
@@ -17,16 +18,17 @@ use crate::limits;
 use clients::{Entry, Format, McpClientConfig};
 use file::ConfigFile;
 
-/// What became of a file.
+/// How a file was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Made,
     Changed,
     Removed,
-    /// It was so already.
+    /// The file was already as wanted.
     None,
 }
 
+/// Adds or removes the entry. If another program changes the file meanwhile, it tries again.
 pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> {
     let client = McpClientConfig::of(args.client);
     let path = client.file(args.scope, &console.vars, console.paths.home.as_deref(), &console.folder)?;
@@ -39,7 +41,7 @@ pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> 
         let file = ConfigFile::read(&path)?;
         let wanted = edited(&client, &file, (!args.uninstall).then_some(&entry))?;
         let Some(text) = wanted else { break Change::None };
-        // The client may write its own file at any moment; what it wrote meanwhile must not be lost.
+        // The client may write its file at any moment; its changes must not be lost.
         if file.replace(&text, args.scope == McpScope::User)? {
             break match (args.uninstall, file.exists()) {
                 (true, _) => Change::Removed,
@@ -56,7 +58,7 @@ pub(super) fn run(console: &mut Console, args: &McpInstallArgs) -> Result<Exit> 
     report(console, &client, &path, change, args.uninstall)
 }
 
-/// Returns the file as it should be, or nothing where it is so already.
+/// Returns the new content of the file, or `None` if it is already as wanted.
 fn edited(client: &McpClientConfig, file: &ConfigFile, entry: Option<&Entry>) -> Result<Option<String>> {
     let broken = |problem: String| {
         let message = format!("{}: {problem}; nothing was changed", file.path().display());
@@ -73,8 +75,8 @@ fn edited(client: &McpClientConfig, file: &ConfigFile, entry: Option<&Entry>) ->
     Ok(Some(wanted).filter(|wanted| wanted != text))
 }
 
-/// Returns the program's name as the client is to call it. Settings of a user belong to this machine; those of a project
-/// go to other people, who have the program elsewhere.
+/// Returns the program as the client should call it. A user's settings belong to this machine; those of a
+/// project are shared with people who have the program at another path.
 fn command(console: &Console, scope: McpScope) -> Result<String> {
     if scope == McpScope::Project {
         return Ok("obey".to_owned());
@@ -83,7 +85,7 @@ fn command(console: &Console, scope: McpScope) -> Result<String> {
     program.map_err(|_| Failure::failed("the path of this program is not UTF-8"))
 }
 
-/// Returns the arguments; a socket that was chosen here is chosen there.
+/// Returns the arguments; a socket given here is passed on.
 fn words(console: &Console) -> Result<Vec<String>> {
     let mut words = vec!["mcp".to_owned()];
     if let Some(socket) = &console.global.socket {
@@ -94,6 +96,7 @@ fn words(console: &Console) -> Result<Vec<String>> {
     Ok(words)
 }
 
+/// Prints the entry without writing it.
 fn print(
     console: &mut Console,
     client: &McpClientConfig,

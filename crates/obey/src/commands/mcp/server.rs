@@ -1,4 +1,4 @@
-//! The protocol's side of `obey mcp`: lists tools as the daemon has them and passes calls on.
+//! The protocol side of `obey mcp`: lists the daemon's tools and forwards calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use wire::obey::v1 as pb;
 use super::daemon::{Daemon, Tools};
 use crate::limits;
 
-/// Where agents put their own name of a call.
+/// Metadata keys under which agents send their own id of a call.
 const CALL_KEYS: [&str; 3] = ["claudecode/toolUseId", "callId", "toolCallId"];
 
 pub(super) struct Server {
     daemon: Daemon,
     tools: Tools,
-    /// Names calls, together with the process.
+    /// Identifies calls, together with the process id.
     calls: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ impl ServerHandler for Server {
         };
         let answer = tokio::select! {
             answer = self.daemon.call(call) => answer,
-            // The agent no longer waits; the daemon hears of it when the call is dropped.
+            // The agent no longer waits; dropping the call notifies the daemon.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
         };
         Ok(match answer {
@@ -88,9 +88,10 @@ impl ServerHandler for Server {
     }
 }
 
-/// Waits until the agent has taken in what is being sent to it, such as a list: a prompt that overtakes it on the agent's
-/// other pipe would be answered with the tools before. The first question may overtake it; the next cannot, and the
-/// last is read only when the agent is done with all that came before it. Agents that answer none are not waited for.
+/// Waits until the agent has processed what is being sent to it, such as a list: a prompt that overtakes it
+/// on the agent's other pipe would be answered with the old tools. The first ping may overtake it; the second
+/// cannot, and the last is read only when the agent has processed everything before it. Agents that answer no
+/// pings are not waited for.
 async fn taken_in(agent: &Peer<RoleServer>) {
     for _ in 0..3 {
         let ping = agent.send_request(ServerRequest::PingRequest(PingRequest::default()));
@@ -100,7 +101,7 @@ async fn taken_in(agent: &Peer<RoleServer>) {
     }
 }
 
-/// Tells the agent whenever its tools are no longer those of a revision.
+/// Notifies the agent whenever its tools change from a revision.
 pub(super) async fn tell_changes(agent: Peer<RoleServer>, daemon: Daemon, mut tools: Tools, mut told: u64) {
     loop {
         let revision = tools.borrow_and_update().revision;

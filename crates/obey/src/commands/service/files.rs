@@ -1,5 +1,5 @@
-//! The files that make the daemon a service: two units for systemd, a property list for launchd. Writes down what
-//! they contain and where they belong; pure but for looking at what is there.
+//! The files of the service: two units for systemd, a property list for launchd. Defines their content and
+//! location; pure apart from reading existing files.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use crate::args::ServiceManager;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 
-/// By this line we know our own files; it stays the same in every version.
+/// This line identifies our own files; it is the same in every version.
 const MARKER: &str = "Written by `obey service install`; `obey service uninstall` removes it.";
 
-/// Variables that say where the daemon's things are, or where its agents' programs are. A service manager does not
+/// Variables for the locations of the daemon's files and of its agents' programs. A service manager does not
 /// know what a shell's profile sets.
 const KEPT: [&str; 6] =
     ["PATH", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OBEY_CONFIG", "OBEY_DATA_DIR"];
@@ -23,7 +23,7 @@ const KEPT: [&str; 6] =
 pub(super) struct Service {
     /// Absolute.
     pub(super) program: PathBuf,
-    /// The socket, where it is not at its usual place.
+    /// The socket, if it is not the default one.
     pub(super) socket: Option<PathBuf>,
     pub(super) variables: Vec<(String, String)>,
     pub(super) home: PathBuf,
@@ -38,20 +38,20 @@ pub(super) struct ServiceFile {
     pub(super) text: String,
 }
 
-/// What is at a file's place.
+/// The existing file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
     Missing,
-    /// Ours, word for word.
+    /// Ours, identical.
     Same,
     /// Ours, from another version or of another program.
     Different,
-    /// Somebody else wrote it.
+    /// Not written by us.
     Foreign,
 }
 
 impl Service {
-    /// Works out the service of whoever calls the command.
+    /// Returns the service of the calling user.
     pub(super) fn of(console: &Console) -> Result<Self> {
         let home = console.paths.home.clone().ok_or_else(|| {
             Failure::failed("HOME is not set").with_hint("a service belongs to a user with a home folder")
@@ -91,6 +91,7 @@ impl Service {
         }
     }
 
+    /// Returns systemd's service unit.
     fn unit(&self) -> String {
         let variables: String = self
             .variables
@@ -126,9 +127,10 @@ Also=obey.socket
         )
     }
 
-    /// The manager listens, so that clients wait while the daemon is exchanged and the first one starts it.
+    /// The manager listens, so that clients wait while the daemon is replaced, and the first client starts
+    /// it.
     fn socket_unit(&self) -> String {
-        // No quotes here: the whole rest of the line is the path.
+        // Not quoted: the whole rest of the line is the path.
         let path = match &self.socket {
             Some(path) => path.to_string_lossy().replace('%', "%%"),
             None => USUAL_SOCKET.to_owned(),
@@ -153,6 +155,7 @@ WantedBy=sockets.target
         self.socket.as_ref().map_or_else(|| USUAL_SOCKET.to_owned(), |path| quoted(&path.to_string_lossy()))
     }
 
+    /// Returns launchd's property list.
     fn property_list(&self) -> String {
         let mut arguments = vec![self.program.to_string_lossy().into_owned(), "serve".to_owned()];
         if let Some(socket) = &self.socket {
@@ -203,11 +206,11 @@ WantedBy=sockets.target
     }
 }
 
-/// Where the socket is unless the user chose another place; the manager puts in the runtime folder.
+/// The default socket; the manager inserts the runtime folder.
 const USUAL_SOCKET: &str = "%t/obey/daemon.sock";
 
 impl ServiceFile {
-    /// Looks at what is at the file's place.
+    /// Checks the existing file.
     pub(super) fn found(&self) -> Result<FileState> {
         match fs::read_to_string(&self.path) {
             Ok(text) if text == self.text => Ok(FileState::Same),
@@ -230,7 +233,7 @@ impl ServiceFile {
     }
 }
 
-/// The marker stands at the top, so that a file that only quotes it is not taken for ours.
+/// The marker is at the top, so that a file that only quotes it is not taken for ours.
 fn is_ours(text: &str) -> bool {
     const TOP_LINES: usize = 3;
     text.lines().take(TOP_LINES).any(|line| line.contains(MARKER))

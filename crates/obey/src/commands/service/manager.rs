@@ -1,5 +1,5 @@
-//! The two service managers a user has, systemd's and launchd, asked through their own programs. Knows the service's
-//! names and nothing of its files; a manager that does not answer is no error, only absent.
+//! The two service managers of a user, systemd and launchd, called through their own programs. Knows the
+//! service's names and not its files; a manager that does not answer counts as absent, not as an error.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::paths;
 use crate::programs::{self, ProgramOutput};
 use crate::vars::Vars;
 
-/// The units of systemd; the socket comes first, so that the service finds it.
+/// The units of systemd; the socket is first, because the service needs it.
 pub(super) const UNITS: [&str; 2] = ["obey.socket", "obey.service"];
 
 /// The name of the service in launchd.
@@ -44,7 +44,7 @@ impl RunningManager {
         self.kind
     }
 
-    /// Returns the process of the service, where the manager runs it.
+    /// Returns the process of the service, if the manager runs it.
     pub(crate) async fn main_pid(&self) -> Option<i32> {
         let pid = match self.kind {
             ServiceManager::Systemd => {
@@ -58,7 +58,7 @@ impl RunningManager {
         pid.filter(|pid| *pid > 0)
     }
 
-    /// Ends the service and starts it again; returns once it is started.
+    /// Restarts the service; returns once it is started.
     pub(crate) async fn restart(&self) -> Result<()> {
         match self.kind {
             ServiceManager::Systemd => self.work(&["restart", "obey.service"]).await,
@@ -66,14 +66,14 @@ impl RunningManager {
         }
     }
 
-    /// Takes note of new or changed files, and starts the service at every login from now on.
+    /// Loads new or changed files, and enables the service for every login.
     pub(super) async fn enable(&self) -> Result<()> {
         match self.kind {
             ServiceManager::Systemd => {
                 self.work(&["daemon-reload"]).await?;
                 self.work(&["enable", UNITS[0], UNITS[1]]).await
             }
-            // What lies in the folder is started at every login.
+            // Files in the folder are started at every login.
             ServiceManager::Launchd => Ok(()),
         }
     }
@@ -89,7 +89,7 @@ impl RunningManager {
         }
     }
 
-    /// Ends the service and starts it no more. One that was not there is as good.
+    /// Stops and disables the service. It need not exist.
     pub(super) async fn disable(&self) {
         match self.kind {
             ServiceManager::Systemd => self.ask_long(&["disable", "--now", UNITS[0], UNITS[1]]).await,
@@ -97,14 +97,14 @@ impl RunningManager {
         };
     }
 
-    /// Takes note of files that are gone.
+    /// Notices removed files.
     pub(super) async fn reload(&self) {
         if self.kind == ServiceManager::Systemd {
             self.ask_long(&["daemon-reload"]).await;
         }
     }
 
-    /// Returns what the manager says of a unit, such as `enabled` or `inactive`.
+    /// Returns the manager's state of a unit, such as `enabled` or `inactive`.
     pub(super) async fn says(&self, question: &str, unit: &str) -> String {
         let said = match self.kind {
             ServiceManager::Systemd => self.ask(&[question, unit]).await.map(|said| said.out),
@@ -133,6 +133,7 @@ impl RunningManager {
         programs::ask(&self.program, &self.words(args), limits::MANAGER_WORK_WAIT).await.ok()
     }
 
+    /// Runs the manager's program; a failure contains its error output.
     async fn work(&self, args: &[&str]) -> Result<()> {
         let words = self.words(args);
         let said = programs::ask(&self.program, &words, limits::MANAGER_WORK_WAIT).await;
@@ -168,14 +169,14 @@ pub(super) fn commands(kind: ServiceManager, files: &[PathBuf]) -> Vec<String> {
     }
 }
 
-/// Lets the user's services go on without a login. The error says why that was not possible.
+/// Keeps the user's services running without a login. The error contains the reason of a failure.
 pub(super) async fn enable_linger(vars: &Vars) -> std::result::Result<(), String> {
     let program = vars.find_program("loginctl").ok_or_else(|| "loginctl was not found".to_owned())?;
     let said = programs::ask(&program, &["enable-linger"], limits::MANAGER_WAIT).await?;
     if said.status.success() { Ok(()) } else { Err(said.err) }
 }
 
-/// Returns whether the user's services go on without a login, where that can be known.
+/// Returns whether the user's services keep running without a login, if known.
 pub(super) async fn lingers(vars: &Vars) -> Option<bool> {
     let program = vars.find_program("loginctl")?;
     let user = paths::uid().to_string();

@@ -1,4 +1,4 @@
-//! `obey session attach`: a conversation. Shows the end of the log, then whatever happens; what is typed is sent.
+//! `obey session attach`: a conversation. Shows the end of the log, then live events; what is typed is sent.
 
 use domain::{EventKind, Mode, Status};
 use wire::obey::local::v1::{SessionInfo, StopSessionRequest};
@@ -27,7 +27,7 @@ const HELP: &[&str] = &[
     "  /help         this text",
 ];
 
-/// What a typed line asks for.
+/// A parsed input line.
 #[derive(Debug, PartialEq, Eq)]
 enum Typed<'a> {
     Nothing,
@@ -41,6 +41,7 @@ enum Typed<'a> {
     Unknown(&'a str),
 }
 
+/// Parses a typed line: a command, or a message.
 fn read(line: &str) -> Typed<'_> {
     let line = line.trim();
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -52,7 +53,7 @@ fn read(line: &str) -> Typed<'_> {
         "/stop" => Typed::Stop,
         "/detach" | "/quit" | "/exit" => Typed::Detach,
         "/help" | "/?" => Typed::Help,
-        // Two slashes send one: agents have commands of their own, such as /compact.
+        // Two slashes send one: agents have their own commands, such as /compact.
         _ if line.starts_with("//") => Typed::Message(&line[1..]),
         _ if word.starts_with('/') && !word[1..].contains('/') => Typed::Unknown(word),
         _ => Typed::Message(line),
@@ -75,7 +76,7 @@ pub(super) async fn run(console: &mut Console, args: &AttachArgs) -> Result<Exit
     attached.run().await
 }
 
-/// Shows the end of the log and what the session is; returns the number of the last event.
+/// Shows the end of the log and the session's details; returns the sequence number of the last event.
 async fn show_past(
     console: &mut Console,
     client: &Client,
@@ -99,11 +100,12 @@ async fn show_past(
 
 struct Attached<'a> {
     conversation: Conversation<'a>,
-    /// Ctrl-C was pressed in this turn already.
+    /// Ctrl-C was already pressed in this turn.
     left_once: bool,
 }
 
 impl Attached<'_> {
+    /// Handles events and typed lines until the user detaches or the session ends.
     async fn run(&mut self) -> Result<Exit> {
         loop {
             self.invite()?;
@@ -133,7 +135,7 @@ impl Attached<'_> {
         }
     }
 
-    /// Does what a line asks for. An error of the daemon is told and the conversation goes on.
+    /// Executes an input line. An error of the daemon is printed and the conversation continues.
     async fn typed(&mut self, line: &str) -> Result<Option<Exit>> {
         let done = match read(line) {
             Typed::Nothing => Ok(()),
@@ -165,7 +167,7 @@ impl Attached<'_> {
         Ok(())
     }
 
-    /// Shows that something can be typed, where nothing goes on and nothing else is asked.
+    /// Shows the prompt if no turn is running and no question is pending.
     fn invite(&mut self) -> Result<()> {
         if self.conversation.view.is_working() || self.conversation.asking.current().is_some() {
             return Ok(());

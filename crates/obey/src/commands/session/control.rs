@@ -78,7 +78,7 @@ pub(super) async fn restart(console: &mut Console, args: RestartArgs) -> Result<
     Ok(Exit::OK)
 }
 
-/// Waits until a session is idle or has ended. Ends with 7 where it failed.
+/// Waits until a session is idle or has ended. The exit code is 7 if it failed.
 pub(super) async fn wait(console: &mut Console, args: &WaitArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, &args.session).await?;
@@ -95,11 +95,12 @@ pub(super) async fn wait(console: &mut Console, args: &WaitArgs) -> Result<Exit>
     Ok(if failed { Exit::TURN_FAILED } else { Exit::OK })
 }
 
+/// Waits until the session is neither starting, working nor stopping.
 async fn until_idle(client: &Client, id: &str) -> Result<()> {
     let busy = |status: Option<Status>| {
         matches!(status, Some(Status::Created | Status::Starting | Status::Working | Status::Stopping))
     };
-    // Read before the status is asked for, so that no change falls between the two.
+    // Read before the status, so that no change between the two is missed.
     let last = events::tail(client, id, 0, 0).await?.last;
     if !busy(names::status(get(client, id).await?.status)) {
         return Ok(());

@@ -23,17 +23,17 @@ use crate::table::named;
 
 /// The key of `provider_config` that holds the mode.
 const MODE_KEY: &str = "permission_mode";
-/// The protocol's message has no field for the parent, so it travels beside it.
+/// The protocol's message has no field for the parent, so it is sent as metadata.
 const PARENT_KEY: &str = "obey-parent-session";
 
-/// What a session is created with.
+/// The parameters of a new session.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Plan {
     pub(in crate::commands) request: local::CreateSessionRequest,
     pub(in crate::commands) parent: Option<String>,
 }
 
-/// The key of `provider_config` that is added to what agents are told.
+/// The key of `provider_config` whose text is appended to the agent's system prompt.
 const PROMPT_KEY: &str = "append_system_prompt";
 
 pub(super) async fn run(console: &mut Console, args: SessionCreateArgs) -> Result<Exit> {
@@ -64,7 +64,7 @@ pub(super) async fn run(console: &mut Console, args: SessionCreateArgs) -> Resul
     Ok(Exit::OK)
 }
 
-/// Adds what an agent of the catalogue and a checkpoint bring; what was said on the command line wins.
+/// Adds the settings of a catalog agent and of a checkpoint; the command line takes precedence.
 async fn dressed(
     console: &mut Console,
     client: &Client,
@@ -117,6 +117,7 @@ pub(in crate::commands) async fn create(client: &Client, plan: Plan) -> Result<l
     response.session.ok_or_else(|| Failure::failed("the daemon did not say which session it created"))
 }
 
+/// Converts the flags to a request. Flags without a field of their own become provider settings.
 fn request(args: SessionCreateArgs, campaign_id: String) -> Result<local::CreateSessionRequest> {
     let mut provider_config: HashMap<String, String> = args.config.unwrap_or_default();
     if let Some(mode) = args.mode {
@@ -145,7 +146,7 @@ fn request(args: SessionCreateArgs, campaign_id: String) -> Result<local::Create
         provider_config,
         environment: args.environment.into_iter().collect(),
         max_tokens: args.max_tokens,
-        // Zero means no timeout on the wire too; leaving it out says the same in fewer bytes.
+        // On the wire zero means no timeout too, so the field is left out.
         timeout: args
             .timeout
             .filter(|timeout| *timeout > Duration::ZERO)

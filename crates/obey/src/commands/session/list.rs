@@ -29,7 +29,7 @@ pub(super) async fn run(console: &mut Console, args: &SessionListArgs) -> Result
         campaign_id,
         statuses: args.status.iter().map(|status| names::status_number(*status).into()).collect(),
         provider: args.provider.map_or(0, |kind| names::provider_number(kind).into()),
-        // Asking for an end state by name must not need a second flag.
+        // Naming a final status must not require another flag.
         include_terminated: args.all || args.status.iter().any(|status| status.is_terminal()),
     };
     let sessions = client.daemon().list_sessions(request).await?.into_inner().sessions;
@@ -47,7 +47,7 @@ pub(super) async fn run(console: &mut Console, args: &SessionListArgs) -> Result
     Ok(Exit::OK)
 }
 
-/// What is shown of a session whose agent may do what its user may.
+/// Shown for a session whose agent has all rights of its user.
 const NOT_CONTAINED: &str = "no (start it with --sandbox)";
 
 pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {

@@ -1,4 +1,4 @@
-//! `obey session log`: everything that happened, as JSON lines or as aligned rows.
+//! `obey session log`: all events, as JSON lines or as aligned rows.
 
 use domain::EventKind;
 use serde_json::value::RawValue;
@@ -50,7 +50,7 @@ pub(super) async fn run(console: &mut Console, args: &LogArgs) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// `obey session reveal`: one event as it was, as a JSON line.
+/// `obey session reveal`: one event with its secrets, as a JSON line.
 pub(super) async fn reveal(console: &mut Console, args: &RevealArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let id = resolve::session(&client, &args.session).await?;
@@ -73,7 +73,7 @@ pub(super) async fn follow(
     let mut printed = 0;
     while limit == 0 || printed < limit {
         let item = match rows.waiting {
-            // Text that goes on is put together, but what was said is not held back for long.
+            // Consecutive text is merged, but not held back for long.
             Some(_) => match tokio::time::timeout(limits::MERGE_WAIT, feed.next()).await {
                 Ok(item) => item,
                 Err(_) => {
@@ -102,11 +102,11 @@ pub(super) async fn follow(
     rows.flush(console)
 }
 
-/// Prints events one by one; pieces of one text that follow each other become one row.
+/// Prints events; consecutive deltas of one text become one row.
 #[derive(Default)]
 pub(super) struct Rows {
     waiting: Option<LogEvent>,
-    /// Stands before the kind of each, such as the session's name.
+    /// A prefix of the kind, such as the session's name.
     whose: String,
 }
 
@@ -115,11 +115,12 @@ impl Rows {
         Self { waiting: None, whose }
     }
 
-    /// Returns whether a text waits for its next piece.
+    /// Returns whether a text waits for its next delta.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
+    /// Prints an event. Consecutive text deltas are combined into one row.
     pub(super) fn print(&mut self, console: &mut Console, event: LogEvent) -> Result<()> {
         if console.out.json {
             return print_json(console, &event.json_line());
@@ -142,7 +143,7 @@ impl Rows {
     }
 }
 
-/// Adds a piece of text to the piece before it. Returns whether they belong together.
+/// Appends a text delta to the previous one. Returns whether they belong together.
 fn append(before: &mut LogEvent, event: &LogEvent) -> bool {
     match (&mut before.kind, &event.kind) {
         (
@@ -160,7 +161,7 @@ fn append(before: &mut LogEvent, event: &LogEvent) -> bool {
     }
 }
 
-/// Prints a line of JSON that was made already.
+/// Prints a prepared line of JSON.
 pub(super) fn print_json(console: &mut Console, line: &str) -> Result<()> {
     let raw = RawValue::from_string(line.to_owned()).map_err(|error| Failure::failed(error.to_string()))?;
     console.out.json(&raw)
@@ -171,7 +172,7 @@ pub(in crate::commands) fn print_row(console: &mut Console, event: &LogEvent) ->
     print_row_of(console, event, "")
 }
 
-/// Prints a row with something before the kind, such as the session's name.
+/// Prints a row with a prefix before the kind, such as the session's name.
 fn print_row_of(console: &mut Console, event: &LogEvent, whose: &str) -> Result<()> {
     let row = render::row(event);
     let clock = event.at.map_or_else(|| "--:--:--".to_owned(), |at| format::clock(at, &console.zone));

@@ -1,4 +1,4 @@
-//! `obey session requests`, `approve`, `deny` and `answer`: what waits for a person, and the person's word.
+//! `obey session requests`, `approve`, `deny` and `answer`: pending requests, and their answers.
 
 use domain::{Decision, ErrorCode, RequestId};
 use wire::obey::v1 as pb;
@@ -78,7 +78,7 @@ async fn decide(
 pub(super) async fn answer(console: &mut Console, args: AnswerArgs) -> Result<Exit> {
     let client = console.connect().await?;
     let session = resolve::session(&client, &args.session).await?;
-    // Only the whole form names a request: a bare number is an answer.
+    // Only the full form names a request: a bare number is an answer.
     let named =
         args.words.first().filter(|word| word.starts_with("req_") && RequestId::parse(word).is_some());
     let (request, words) = match named {
@@ -97,7 +97,7 @@ pub(super) async fn answer(console: &mut Console, args: AnswerArgs) -> Result<Ex
     print_answer(console, &response)
 }
 
-/// Returns the printed form of a request's id; people may leave the prefix out.
+/// Returns the printed form of a request's id; the prefix is optional on input.
 fn whole_id(typed: &str) -> String {
     RequestId::parse(typed).map_or_else(|| typed.to_owned(), |id| id.to_string())
 }
@@ -109,7 +109,7 @@ async fn find(client: &Client, session: &str, id: &str) -> Result<pb::Request> {
     })
 }
 
-/// Returns the one request of a kind that waits.
+/// Returns the only pending request of a kind.
 async fn only(client: &Client, session: &str, kind: pb::RequestKind) -> Result<pb::Request> {
     let mut waiting = answers::list(client, session, false).await?;
     waiting.retain(|request| request.kind == kind as i32);
@@ -144,6 +144,6 @@ fn print_answer(console: &mut Console, response: &pb::AnswerResponse) -> Result<
     } else {
         console.out.line(&answers::outcome(response))?;
     }
-    // Somebody else was quicker; a script must be able to tell.
+    // Another client answered first; a script must be able to detect that.
     Ok(if response.settled_by_this_answer { Exit::OK } else { Exit::WRONG_STATE })
 }

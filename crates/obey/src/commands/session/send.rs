@@ -1,4 +1,4 @@
-//! `obey session send`: a message, and the agent's work on it as it happens.
+//! `obey session send`: sends a message and shows the agent's work on it.
 
 use domain::turn::EndReason;
 use domain::{EventKind, Mode};
@@ -33,7 +33,7 @@ pub(super) async fn run(console: &mut Console, args: SendArgs) -> Result<Exit> {
     if args.no_wait {
         return print_accepted(console, &session, &accepted);
     }
-    // Standard input that brought the message cannot bring answers.
+    // Standard input that contained the message cannot provide answers.
     let requests = if console.can_ask() && !from_stdin { Requests::Ask } else { Requests::Tell };
     let mut conversation =
         Conversation::new(console, client, session, accepted.seq.saturating_sub(1), requests);
@@ -55,13 +55,13 @@ pub(in crate::commands) async fn prompt(
     Ok(client.turns().prompt(request).await?.into_inner())
 }
 
-/// Changes the mode of a session and returns the one it has then.
+/// Changes the mode of a session and returns the new one.
 pub(super) async fn set_mode(client: &Client, session: &str, mode: Mode) -> Result<String> {
     let request = pb::SetModeRequest { session_id: session.to_owned(), mode: mode.name().to_owned() };
     Ok(client.turns().set_mode(request).await?.into_inner().mode)
 }
 
-/// Shows a turn until it ends. Ctrl-C cancels it; a second one leaves while the session goes on.
+/// Shows a turn until it ends. Ctrl-C cancels it; a second one detaches while the session continues.
 pub(in crate::commands) async fn until_turn_ends(
     conversation: &mut Conversation<'_>,
     turn: &str,
@@ -99,7 +99,7 @@ pub(in crate::commands) async fn until_turn_ends(
     }
 }
 
-/// Returns what the command ends with when a turn ended like this.
+/// Returns the exit code for the end of a turn.
 fn exit_of_turn(reason: EndReason) -> Exit {
     match reason {
         EndReason::Completed => Exit::OK,

@@ -17,7 +17,7 @@ use crate::names;
 use crate::output::TextStyle;
 use crate::resolve;
 
-/// The protocol's message has no field for the parent; the daemon sends `child=parent` once per pair beside the list.
+/// The protocol's message has no field for the parent; the daemon sends `child=parent` pairs as metadata.
 const PARENT_KEY: &str = "obey-parent-session";
 
 pub(super) async fn run(console: &mut Console, args: &TreeArgs) -> Result<Exit> {
@@ -52,7 +52,7 @@ fn parents(metadata: &MetadataMap) -> BTreeMap<String, String> {
     pairs.map(|(child, parent)| (child.to_owned(), parent.to_owned())).collect()
 }
 
-/// Deeper than any real tree; ends a circle that a broken daemon could tell of.
+/// Deeper than any real tree; terminates a cycle that a faulty daemon could report.
 const DEPTH_MAX: usize = 32;
 
 struct Tree<'a> {
@@ -82,6 +82,7 @@ impl<'a> Tree<'a> {
         groups
     }
 
+    /// Returns the lines of a session and of those below it, up to `DEPTH_MAX` levels.
     fn lines(&self, session: &local::SessionInfo, indent: &str, last: bool, depth: usize) -> Vec<String> {
         let branch = if last { "└─ " } else { "├─ " };
         let mut lines = vec![format!("{indent}{branch}{}", describe(session))];

@@ -1,4 +1,4 @@
-//! `obey session watch`: what happens in one session, or in all of them, as it happens.
+//! `obey session watch`: live events of one session, or of all of them.
 
 use std::collections::BTreeMap;
 
@@ -42,12 +42,14 @@ pub(super) async fn run(console: &mut Console, args: &WatchArgs) -> Result<Exit>
     Ok(Exit::OK)
 }
 
+/// Prints the events of all sessions, including those created later.
 async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>) -> Result<Exit> {
     let campaign_id = match campaign {
         Some(typed) => resolve::named_campaign(&client, typed).await?,
         None => String::new(),
     };
-    // The statuses are watched before the sessions are listed: one created in between is seen twice rather than never.
+    // Statuses are watched before sessions are listed: one created in between is seen twice rather than
+    // never.
     let request = local::WatchAllSessionsRequest { campaign_id: campaign_id.clone() };
     let mut statuses = client.daemon().watch_all_sessions(request).await?.into_inner();
     let request = local::ListSessionsRequest { campaign_id, ..Default::default() };
@@ -63,7 +65,7 @@ async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>
     let mut texts = Texts::default();
     let outcome = loop {
         tokio::select! {
-            // What has come already is put together before anything is held to be late.
+            // Available events are merged before a text counts as due.
             biased;
             event = statuses.message() => match event {
                 Ok(Some(event)) => {
@@ -85,12 +87,12 @@ async fn watch_all(console: &mut Console, client: Client, campaign: Option<&str>
     outcome
 }
 
-/// The rows of each session: a text that goes on becomes one row, but is not held back for long.
+/// The rows of each session: consecutive text becomes one row, but is not held back for long.
 #[derive(Default)]
 struct Texts(BTreeMap<String, (log::Rows, Instant)>);
 
 impl Texts {
-    /// Prints what a session does; its statuses come from the other stream.
+    /// Prints an event; status changes come from the other stream.
     fn print(&mut self, console: &mut Console, watched: &Watched, event: LogEvent) -> Result<()> {
         if matches!(event.kind, Some(EventKind::StatusChanged { .. })) {
             return Ok(());
@@ -104,7 +106,7 @@ impl Texts {
         rows.print(console, event)
     }
 
-    /// Waits until a text has had no further piece for a while.
+    /// Waits until a text has had no further delta for a while.
     async fn due(&self) {
         let waiting = self.0.values().filter(|(rows, _)| rows.is_waiting());
         match waiting.map(|(_, last)| *last).min() {
@@ -130,7 +132,7 @@ enum Activity {
     Failed(Failure),
 }
 
-/// The sessions being watched, with their names.
+/// The watched sessions, with their names.
 struct Watched {
     client: Client,
     tx: mpsc::Sender<Activity>,
@@ -138,16 +140,17 @@ struct Watched {
 }
 
 impl Watched {
-    /// Begins to watch a session that is seen for the first time.
+    /// Starts to watch a new session.
     async fn meet(&mut self, id: &str) {
         if self.names.contains_key(id) {
             return;
         }
-        // Without its name a session is still worth watching.
+        // A session without a name is still watched.
         let name = super::get(&self.client, id).await.map(|session| session.agent_name).unwrap_or_default();
         self.add(id.to_owned(), name, 0);
     }
 
+    /// Follows a session in a separate task, which forwards its events.
     fn add(&mut self, id: String, name: String, after: u64) {
         let mut feed = Feed::follow(&self.client, &id, after);
         let tx = self.tx.clone();

@@ -1,5 +1,4 @@
-//! What is needed to start the old daemon again: its program, also where the file was replaced under it, and its
-//! environment.
+//! What is needed to restart the old daemon: its program, even if the file was replaced, and its environment.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::paths::{self, Paths};
 use crate::running::Running;
 
-/// Variables that were meant for that one process.
+/// Variables that were meant only for that process.
 const NOT_PASSED_ON: [&str; 7] = [
     "LISTEN_PID",
     "LISTEN_FDS",
@@ -25,19 +24,19 @@ const NOT_PASSED_ON: [&str; 7] = [
 /// The program of the old daemon.
 #[derive(Debug)]
 pub(super) enum Previous {
-    /// Where it always was.
+    /// At its original path.
     InPlace(PathBuf),
-    /// A copy, made because another file is at its place now.
+    /// A copy, made because another file is now at its path.
     Copy(PathBuf),
 }
 
 impl Previous {
-    /// Makes sure that the old program can be started again.
+    /// Ensures that the old program can be restarted.
     pub(super) fn keep(running: &Running, paths: &Paths) -> Result<Self> {
         let alive = PathBuf::from(format!("/proc/{}/exe", running.pid));
         let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
         let (now, then) = (identity(&running.program), identity(&alive));
-        // Without /proc, what is at its place is the best there is.
+        // Without /proc, the file at its path is the best guess.
         if then.is_none() || now == then {
             return Ok(Self::InPlace(running.program.clone()));
         }
@@ -58,17 +57,18 @@ impl Previous {
         }
     }
 
-    /// The new daemon runs: a copy is of no use any more.
+    /// Removes the copy once the new daemon runs.
     pub(super) fn forget(self) {
         if let Self::Copy(path) = self {
-            // Left behind it only takes room, and the next exchange writes over it.
+            // If this fails, the next upgrade overwrites it.
             let _absent = fs::remove_file(path);
         }
     }
 }
 
+/// Copies the program of the old daemon.
 fn copy_program(from: &Path, to: &Path) -> std::io::Result<()> {
-    // A program that runs cannot be written over: its name is given to the new one.
+    // A running program cannot be overwritten, so the copy is renamed into place.
     let draft = to.with_extension("new");
     let _absent = fs::remove_file(&draft);
     let mut source = fs::File::open(from)?;
@@ -78,7 +78,7 @@ fn copy_program(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::rename(draft, to)
 }
 
-/// Returns the environment a process was started with, where the system tells.
+/// Returns the environment a process was started with, if the system provides it.
 pub(super) fn environment(pid: i32) -> Option<Vec<(OsString, OsString)>> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     Some(read_environment(&bytes))

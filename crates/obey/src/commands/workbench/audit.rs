@@ -1,4 +1,4 @@
-//! `obey audit`: what was done and refused, whether the record is whole, and a copy that proves itself elsewhere.
+//! `obey audit`: executed and rejected operations, the integrity of the record, and a self-verifying export.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -63,7 +63,7 @@ async fn verify(console: &mut Console) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Checks an export without any daemon.
+/// Verifies an export without a daemon.
 fn verify_file(console: &mut Console, file: &Path, key: Option<&str>) -> Result<Exit> {
     let opened = File::open(file)
         .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", file.display())))?;
@@ -96,6 +96,7 @@ fn verify_file(console: &mut Console, file: &Path, key: Option<&str>) -> Result<
     Ok(exit)
 }
 
+/// Writes the export to a new file, or to standard output.
 async fn export(console: &mut Console, output: Option<&Path>, after_seq: u64) -> Result<Exit> {
     let client = console.connect().await?;
     let mut stream = client.audit().export_audit(pb::ExportAuditRequest { after_seq }).await?.into_inner();

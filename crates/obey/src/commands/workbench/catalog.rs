@@ -124,14 +124,14 @@ pub(in crate::commands) async fn run_agents(console: &mut Console, command: Agen
     Ok(Exit::OK)
 }
 
-/// What an agent of the catalogue brings to a session.
+/// The settings that a catalog agent adds to a session.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Character {
     pub(in crate::commands) system_prompt: String,
     pub(in crate::commands) model: String,
 }
 
-/// Looks an agent up by name, with its skills written out; none where the catalogue has no such agent.
+/// Looks up an agent by name, with its skills written out; `None` if the catalog has no such agent.
 pub(in crate::commands) async fn agent(
     console: &mut Console,
     project: std::path::PathBuf,
@@ -140,7 +140,7 @@ pub(in crate::commands) async fn agent(
     let session_args = WorkbenchSessionArgs { session: None, project: Some(project) };
     let visit = match WorkbenchSession::open(console, &session_args).await {
         Ok(visit) => visit,
-        // A daemon without a workbench has no catalogue.
+        // A daemon without a workbench has no catalog.
         Err(failure) if failure.grpc == Some(Code::Unimplemented) => return Ok(None),
         Err(failure) => return Err(failure),
     };
@@ -149,6 +149,7 @@ pub(in crate::commands) async fn agent(
     found
 }
 
+/// Returns an agent of the catalog with the text of its skills; `None` if it does not exist.
 async fn character(visit: &WorkbenchSession, name: &str) -> Result<Option<Character>> {
     let request = pb::AgentGetRequest { id: name.to_owned(), session_id: visit.session() };
     let agent = match visit.client.agents().get(request).await {

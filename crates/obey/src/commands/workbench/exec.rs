@@ -1,4 +1,4 @@
-//! `obey exec --sandbox`: any command in the workbench's sandbox, secrets taken out of what it prints.
+//! `obey exec --sandbox`: runs any command in the workbench's sandbox, with secrets removed from its output.
 
 use wire::contextd::v1 as pb;
 
@@ -62,7 +62,7 @@ async fn content(visit: &WorkbenchSession, ref_id: &str) -> Result<String> {
     Ok(visit.client.refs().get_content(request).await?.into_inner().content)
 }
 
-/// One word is a shell text; several are words, and stay what they are.
+/// One word is a shell text; several are quoted words.
 fn text(words: &[String]) -> String {
     match words {
         [one] => one.clone(),

@@ -89,7 +89,7 @@ pub(in crate::commands) async fn run_checkpoints(
     Ok(Exit::OK)
 }
 
-/// At level full everything is behind a ref that ends with the session, so that it is fetched at once.
+/// At level full the record is behind a ref that ends with the session, so it is fetched at once.
 async fn resume(
     console: &mut Console,
     session_args: crate::args::workbench::WorkbenchSessionArgs,
@@ -117,7 +117,7 @@ async fn resume(
     show(console, &answer, &[text.unwrap_or_default().trim_end().to_owned()])
 }
 
-/// Returns what an agent needs to go on from a checkpoint of a project.
+/// Returns the context an agent needs to resume from a checkpoint of a project.
 pub(in crate::commands) async fn checkpoint_context(
     console: &mut Console,
     project: std::path::PathBuf,

@@ -63,7 +63,7 @@ async fn a_call_through_the_guard() {
         black_box(decide(grpc(black_box(METHOD)).unwrap(), black_box(&agent), false));
     }
     println!("row and decision: {:.0} ns", began.elapsed().as_nanos() as f64 / f64::from(CALLS));
-    // A layer that does nothing is what every layer costs.
+    // A layer that does nothing gives the base cost of every layer.
     let plain =
         axum::middleware::from_fn(|request: Request<Body>, next: axum::middleware::Next| next.run(request));
     let plain = nanoseconds(&Router::new().fallback(serve).layer(plain)).await;

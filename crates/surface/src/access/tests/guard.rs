@@ -1,4 +1,4 @@
-//! Real requests through the guard: what reaches a service, and what a refused caller hears.
+//! Real requests through the guard: what reaches a service, and what a rejected caller receives.
 
 use axum::Router;
 use axum::body::Body;
@@ -24,7 +24,7 @@ fn agent() -> Caller {
     Caller::Agent(SessionId::new(OWN))
 }
 
-/// A service that reads its request to the end and repeats it; a gRPC status in its way becomes its answer.
+/// A service that reads its request to the end and echoes it; a gRPC status on the way becomes its answer.
 async fn repeat(request: Request<Body>) -> Response {
     match axum::body::to_bytes(request.into_body(), 1 << 24).await {
         Ok(bytes) => Response::new(Body::from(bytes)),
@@ -136,7 +136,7 @@ async fn what_an_agent_sends_is_bounded_and_must_be_readable() {
 
 #[test]
 fn fields_inside_messages_are_found_across_pieces() {
-    // Field 1 is a message whose field 2 is the text; it comes in two pieces.
+    // Field 1 is a message whose field 2 is the string; it is split over two fields.
     let message = b"\x0a\x03\x12\x01a\x1a\x01z\x0a\x03\x12\x01b";
     assert_eq!(text_at(message, &[1, 2]).unwrap().as_deref(), Some("b"));
     assert_eq!(text_at(message, &[1, 3]).unwrap(), None);
@@ -163,7 +163,7 @@ async fn an_agent_uses_rest_in_its_own_session_only() {
         (WRITE, r#"{"session_id":null}"#, StatusCode::FORBIDDEN),
         (WRITE, "{}", StatusCode::FORBIDDEN),
         (WRITE, "", StatusCode::FORBIDDEN),
-        // The body counts where both say something.
+        // The body takes precedence where both name a session.
         (&in_query, r#"{"session_id":"sess_other"}"#, StatusCode::FORBIDDEN),
         (WRITE, twice.as_str(), StatusCode::BAD_REQUEST),
         ("/api/v1/session/start", "{}", StatusCode::FORBIDDEN),

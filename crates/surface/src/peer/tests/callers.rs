@@ -1,4 +1,4 @@
-//! Agents are told from users on both kinds of listener.
+//! Agents are distinguished from users on both kinds of listener.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::peer::{self, Access, Agents, Caller, Calling, Connection, Peer, Via};
 use crate::server::tests::private_home;
 use crate::server::tests::running::{Running, soon};
 
-/// Takes one process for the agent of a session.
+/// Treats one process as the agent of a session.
 struct One {
     pid: i32,
     asked: AtomicUsize,
@@ -38,7 +38,7 @@ fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
-/// A service that says who called; the access table lets only users call it.
+/// A service that returns who called; the access table lets only users call it.
 fn routes() -> Routes {
     async fn approve(request: http::Request<axum::body::Body>) -> Response {
         let extensions: &Extensions = request.extensions();
@@ -82,7 +82,7 @@ async fn users_pass_beside_agents() {
     assert!(tcp.starts_with("HTTP/1.1 200") && tcp.ends_with("Tcp"), "{tcp}");
 }
 
-/// Two requests over one connection; the second when the caller would be judged otherwise.
+/// Two requests over one connection; before the second, the caller would be classified differently.
 #[tokio::test]
 async fn a_caller_is_identified_once_when_it_connects() {
     let agents = One::new(i32::MAX);
@@ -106,7 +106,8 @@ async fn a_caller_is_identified_once_when_it_connects() {
     running.stop().await;
 }
 
-/// The finding: a process connects, hands its connection to another and ends; its number is somebody else's soon.
+/// A former security finding: a process connects, hands its connection to another and ends; its process id
+/// may soon belong to another process.
 #[tokio::test]
 async fn a_connection_whose_maker_has_ended_is_nobodys() {
     let agents: Arc<dyn Agents> = One::new(i32::MAX);
@@ -123,7 +124,7 @@ async fn a_connection_whose_maker_has_ended_is_nobodys() {
     assert_eq!(connection.calling.caller(), Caller::Unknown);
 }
 
-/// A program below us, started by nobody we know.
+/// A program below us that no known agent started.
 #[tokio::test]
 async fn a_child_of_the_daemon_is_not_the_user() {
     let running = Running::start_with(routes(), Access::default());

@@ -1,5 +1,5 @@
-//! Web pages and name tricks: every variant of Host, Origin and their friends that is not ours is refused before any
-//! service sees the request.
+//! Web pages and tricks with names: every variant of Host, Origin and related headers that is not ours is
+//! rejected before any service sees the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ const HOSTS: &[&str] = &[
     "lvh.me",
 ];
 
-/// What may follow a host of ours and makes it another's.
+/// Suffixes after one of our hosts that make it a foreign one.
 const PORTS: &[&str] = &[
     "",
     ":",
@@ -155,7 +155,7 @@ fn counting() -> (Routes, Arc<AtomicUsize>) {
     (Routes::from(Router::new().route("/touch", axum::routing::any(serve))), served)
 }
 
-/// Sends a request with these header lines to the port, `PORT` standing for its number.
+/// Sends a request with these header lines to the port; `PORT` is replaced by its number.
 async fn send(running: &Running, line: &str, headers: &[String]) -> String {
     let head = format!(
         "{line} HTTP/1.1\r\n{}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
@@ -166,7 +166,7 @@ async fn send(running: &Running, line: &str, headers: &[String]) -> String {
 }
 
 fn refused(answer: &str) -> bool {
-    // 400 where the text is not even a header or a URI.
+    // 400 where the text is not even a valid header or URI.
     answer.starts_with("HTTP/1.1 403") || answer.starts_with("HTTP/1.1 400")
 }
 

@@ -1,4 +1,4 @@
-//! Other users of the machine. Being one needs root and curl; without them a line says what was skipped.
+//! Other users of the machine. Becoming one needs root and curl; without them a line says what was skipped.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +84,7 @@ async fn another_user_needs_the_token_on_a_port() {
     let bearer = format!("authorization: Bearer {text}");
     let answer = curl_as_nobody(vec!["-H".to_owned(), bearer.clone(), url.clone()]).await.stdout;
     assert!(String::from_utf8_lossy(&answer).ends_with("served"));
-    // A new token counts from the next request on.
+    // A new token is valid from the next request on.
     fs::remove_file(token.path()).unwrap();
     Token::create_or_load(home.path()).unwrap();
     let answer = curl_as_nobody(vec!["-H".to_owned(), bearer, url.clone()]).await.stdout;
@@ -121,7 +121,7 @@ async fn another_user_is_not_served_on_the_socket() {
         return;
     }
     let running = Running::start_with(routes(), Access::default());
-    // As if folder and socket had been opened to everybody by mistake.
+    // As if folder and socket had been opened to all users by mistake.
     let folder = running.socket.parent().unwrap();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&running.socket, fs::Permissions::from_mode(0o777)).unwrap();
@@ -129,8 +129,8 @@ async fn another_user_is_not_served_on_the_socket() {
     let output =
         curl_as_nobody(vec!["--unix-socket".to_owned(), socket, "http://localhost/touch".to_owned()]).await;
     assert!(output.stdout.is_empty(), "{output:?}");
-    // Cut right after connecting: 52 is an empty reply, 55 and 56 are a broken send and receive, 7 is a connection
-    // that broke before curl looked at it.
+    // Cut right after connecting: 52 is an empty reply, 55 and 56 are a failed send and receive, 7 is a
+    // connection that broke before curl used it.
     assert!(matches!(output.status.code(), Some(7 | 52 | 55 | 56)), "{output:?}");
     running.stop().await;
 }

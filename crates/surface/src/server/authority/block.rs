@@ -1,49 +1,51 @@
-//! Walks the HPACK representations of one header block (RFC 7541 §6), in whatever pieces it comes, and overwrites what
-//! `h2` refuses in the value of a plainly written `:authority`. Decodes nothing else and keeps no table: an entry that
-//! a client adds to its table was overwritten on its way in.
+//! Walks the HPACK representations of one header block (RFC 7541 §6), in chunks of any size, and overwrites
+//! what `h2` rejects in the value of a literal `:authority`. Decodes nothing else and keeps no dynamic table:
+//! an entry that a client adds to its table has already been overwritten when it was sent.
 
 const NAME: &[u8] = b":authority";
-/// The static table's entry for the name.
+/// The index of `:authority` in HPACK's static table.
 const NAME_INDEX: u8 = 1;
-/// What takes the place of a refused byte; allowed in every host name.
+/// Replaces a rejected byte; allowed in every host name.
 const STAND_IN: u8 = b'-';
 
-/// Where a header block is.
+/// The position in a header block.
 #[derive(Debug, Default)]
 enum At {
     /// The first byte of a representation comes next.
     #[default]
     Representation,
-    /// More bytes of a number whose value does not matter, then this.
+    /// More bytes of an integer whose value does not matter; then `After` says what follows.
     Number(After),
-    /// The first byte of a text's length comes next.
+    /// The first byte of a string's length comes next.
     Length(TextRole),
-    /// More bytes of a text's length.
+    /// More bytes of a string's length.
     LongLength { role: TextRole, length: u32, shift: u32 },
-    /// A text with this many bytes left.
+    /// A string with this many bytes left.
     Text { role: TextRole, left: u32 },
-    /// Cannot be followed any more; `h2` will refuse the block.
+    /// The block cannot be parsed any further; `h2` will reject it.
     Lost,
 }
 
+/// What follows an integer.
 #[derive(Clone, Copy, Debug)]
 enum After {
     Representation,
     Value,
 }
 
-/// What a text is.
+/// The role of a string in a representation.
 #[derive(Clone, Copy, Debug)]
 enum TextRole {
-    /// A name, of which this much equals `:authority`; none when it is another.
+    /// A name whose first `same` bytes equal `:authority`; `None` when it is a different name.
     Name { same: Option<usize> },
-    /// A value that stays as it is.
+    /// A value that is not changed.
     Value,
-    /// The value of `:authority`; whether a percent sign has passed shows that it is an encoded path.
+    /// The value of `:authority`. `is_path` is set once a percent sign has passed, which shows that the value
+    /// is an encoded path.
     Authority { is_path: bool },
 }
 
-/// One header block under way.
+/// One header block that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     at: At,
@@ -58,6 +60,7 @@ impl Block {
         }
     }
 
+    /// Consumes at least one byte and returns how many.
     fn step(&mut self, bytes: &mut [u8]) -> usize {
         match self.at {
             At::Representation => self.at = representation(bytes[0]),
@@ -83,9 +86,10 @@ impl Block {
     }
 }
 
-/// Says what follows the first byte of a representation.
+/// Returns the position after the first byte of a representation.
 fn representation(byte: u8) -> At {
-    // A number that fills its prefix goes on in the next bytes. It is then larger than any index of interest.
+    // An integer that fills its prefix continues in the next bytes. It is then larger than any index of
+    // interest.
     let (index, most) = match byte {
         0x80.. => {
             return if byte == 0xff { At::Number(After::Representation) } else { At::Representation };
@@ -104,9 +108,9 @@ fn representation(byte: u8) -> At {
     }
 }
 
-/// Says what follows the first byte of a text's length.
+/// Returns the position after the first byte of a string's length.
 fn length(role: TextRole, byte: u8) -> At {
-    // A Huffman-coded text has no bytes that could be overwritten one by one; C-core never writes one.
+    // The bytes of a Huffman-coded string cannot be overwritten one by one; C-core never sends one.
     let role = if byte & 0x80 == 0 { role } else { role.coded() };
     match byte & 0x7f {
         0x7f => At::LongLength { role, length: 0x7f, shift: 0 },
@@ -115,7 +119,7 @@ fn length(role: TextRole, byte: u8) -> At {
 }
 
 fn long_length(role: TextRole, length: u32, shift: u32, byte: u8) -> At {
-    // Frames are shorter than 2^24 bytes, and so is every text that fits into a block `h2` would take.
+    // Frames are shorter than 2^24 bytes, and so is every string that fits into a block `h2` would accept.
     if shift > 21 {
         return At::Lost;
     }
@@ -126,7 +130,7 @@ fn long_length(role: TextRole, length: u32, shift: u32, byte: u8) -> At {
     text(role, length)
 }
 
-/// Says what a text with this much left is, or what follows it.
+/// Returns the position for a string with this many bytes left, or what follows it when none are left.
 fn text(role: TextRole, left: u32) -> At {
     if left > 0 {
         return At::Text { role, left };
@@ -141,6 +145,7 @@ fn text(role: TextRole, left: u32) -> At {
 }
 
 impl TextRole {
+    /// Returns the role of a Huffman-coded string, which is never compared or changed.
     fn coded(self) -> Self {
         match self {
             TextRole::Name { .. } => TextRole::Name { same: None },
@@ -148,7 +153,7 @@ impl TextRole {
         }
     }
 
-    /// Takes bytes of the text and returns what is known of it then.
+    /// Takes bytes of the string and returns the updated role.
     fn take(self, bytes: &mut [u8]) -> Self {
         match self {
             TextRole::Name { same: Some(same) } => {
@@ -158,7 +163,8 @@ impl TextRole {
             TextRole::Authority { mut is_path } => {
                 for byte in bytes {
                     is_path |= *byte == b'%';
-                    // What C-core leaves as it is in a path, but has a meaning in an authority.
+                    // Characters that C-core leaves unescaped in a path but that have a meaning in an
+                    // authority.
                     if is_path && matches!(byte, b'%' | b':' | b'@' | b'[' | b']') {
                         *byte = STAND_IN;
                     }

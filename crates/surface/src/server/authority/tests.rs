@@ -1,4 +1,4 @@
-//! The rewriter changes the value of `:authority` and not one byte more, however the bytes are cut.
+//! The rewriter changes the value of `:authority` and no other byte, however the bytes are split.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +24,8 @@ impl Wire {
     }
 }
 
-/// An HPACK number with a prefix of `bits` bits (RFC 7541 §5.1), written independently of the code under test.
+/// An HPACK integer with a prefix of `bits` bits (RFC 7541 §5.1), written independently of the code under
+/// test.
 fn number(pattern: u8, bits: u32, mut value: usize) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if value < most {
@@ -46,7 +47,7 @@ fn raw(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What should become of an authority: in an encoded path nothing is left that has a meaning in a URI.
+/// The expected result for an authority: an encoded path keeps no character that has a meaning in a URI.
 fn tolerated(value: &[u8]) -> Vec<u8> {
     let Some(first) = value.iter().position(|byte| *byte == b'%') else { return value.to_vec() };
     let mut value = value.to_vec();
@@ -62,7 +63,7 @@ fn any_text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(prop_oneof![Just(b'%'), Just(b':'), any::<u8>()], 0..40), vec(any::<u8>(), 100..400)]
 }
 
-/// How a literal is written: its pattern and the width of its index.
+/// The form of a literal: its bit pattern and the width of its index.
 fn literal_form() -> impl Strategy<Value = (u8, u32)> {
     prop_oneof![Just((0x40, 6)), Just((0x00, 4)), Just((0x10, 4))]
 }
@@ -113,7 +114,8 @@ fn frame(kind: u8, flags: u8, payload: &Wire) -> Wire {
     wire
 }
 
-/// A header block in one HEADERS frame, padded or with a priority or not, and any number of CONTINUATIONs.
+/// A header block in one HEADERS frame, with or without padding and priority, and any number of CONTINUATION
+/// frames.
 fn headers() -> impl Strategy<Value = Wire> {
     let padding = proptest::option::of(vec(Just(b'%'), 0..20));
     (vec(field(), 0..6), padding, any::<bool>(), vec(any::<prop::sample::Index>(), 0..3)).prop_map(
@@ -166,7 +168,7 @@ fn conversation() -> impl Strategy<Value = Wire> {
     })
 }
 
-/// Passes bytes in pieces of the given sizes, the last of which repeats.
+/// Passes bytes in chunks of the given sizes; the last size repeats.
 fn pass(bytes: &[u8], pieces: &[usize]) -> Vec<u8> {
     let (mut rewriter, mut bytes, mut from) = (Rewriter::default(), bytes.to_vec(), 0);
     let mut sizes = pieces.iter().copied().chain(std::iter::repeat(pieces.last().copied().unwrap_or(1)));
@@ -209,7 +211,7 @@ proptest! {
 
 #[test]
 fn what_python_sends_becomes_an_authority_that_http_accepts() {
-    // Captured from grpcio 1.85.1: a literal name, not the static table's.
+    // Captured from grpcio 1.85.1: the name is a literal, not an index into the static table.
     let mut payload = Wire::default();
     payload.both(b"@\x05:path\x06/a.B/C@\n:authority\x14");
     payload.sent.extend_from_slice(b"tmp%2Fcap%2Fx_1.sock");

@@ -1,4 +1,4 @@
-//! More clients than there is room for: they wait, and the accept loop outlives every shortage.
+//! More clients than there is room for: they wait, and the accept loop survives every shortage.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::server::{accept, limits};
 
 const REQUEST: &str = "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
-/// Reads the answer of one connection, or says that there is none yet.
+/// Reads the answer of one connection; `None` if there is no answer yet.
 async fn answer_within_pauses(stream: &mut UnixStream) -> Option<String> {
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);
@@ -20,7 +20,7 @@ async fn answer_within_pauses(stream: &mut UnixStream) -> Option<String> {
     Some(answer)
 }
 
-/// Connects a client that is known to be accepted, because it was answered, and stays.
+/// Connects a client and waits for an answer, which proves that it was accepted; it stays connected.
 async fn settled(socket: &Path) -> UnixStream {
     let mut stream = soon(UnixStream::connect(socket)).await.unwrap();
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -30,7 +30,7 @@ async fn settled(socket: &Path) -> UnixStream {
     stream
 }
 
-/// Lowers the number of descriptors. Only where every test has a process of its own.
+/// Lowers the limit of file descriptors. Only where every test runs in its own process.
 fn lower_descriptors(to: u64) -> bool {
     if std::env::var_os("NEXTEST").is_none() {
         println!("skipped: lowering the descriptor limit needs a process per test (cargo nextest)");

@@ -92,7 +92,7 @@ fn somebody_elses_socket_is_not_removed_at_the_end() {
     let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
     let path = home.path().join("daemon.sock");
     let bound = bind(&lock, &path).unwrap();
-    // Moved, not removed: the number of a removed file may be given to the next one.
+    // Moved, not removed: a new file may reuse the inode number of a removed one.
     fs::rename(&path, home.path().join("moved")).unwrap();
     let _other = UnixListener::bind(&path).unwrap();
     drop(bound);
@@ -106,7 +106,7 @@ async fn a_socket_that_was_passed_is_served_with_those_who_waited_and_stays() {
     let path = home.path().join("daemon.sock");
     let managers = UnixListener::bind(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    // Connected before anybody serves.
+    // Connects before the server runs.
     let early = tokio::net::UnixStream::connect(&path).await.unwrap();
     for _ in 0..2 {
         let given = managers.try_clone().unwrap().into();
@@ -179,7 +179,7 @@ fn a_path_that_is_too_long_is_named_with_its_limit() {
     let lock = DaemonLock::acquire(&home.path().join("lock")).unwrap();
     let refused = message(bind(&lock, &home.path().join("x".repeat(120))));
     assert!(refused.contains("the system allows 107") && refused.contains("--socket"), "{refused}");
-    // The longest that is allowed works.
+    // The longest allowed path works.
     let room = 107 - home.path().as_os_str().len() - 1;
     bind(&lock, &home.path().join("y".repeat(room))).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Clients that abuse HTTP/2 lose their connection; everybody else is served meanwhile. Frames are written by hand: no
-//! client library would send these.
+//! Clients that abuse HTTP/2 lose their connection; all others are served meanwhile. The frames are written
+//! by hand: no client library would send them.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -19,7 +19,7 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 const END_STREAM: u8 = 1;
 
-/// `POST http://localhost/` from the static table, the authority spelled out.
+/// `POST http://localhost/` from the static table, with a literal authority.
 const BLOCK: &[u8] = b"\x83\x86\x84\x41\x09localhost";
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -30,7 +30,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Writes a flood until the server hangs up, and returns what it said last.
+/// Writes a flood until the server closes the connection, and returns the last bytes it sent.
 async fn hung_up_on(running: &Running, mut flood: impl FnMut(u32) -> Vec<u8>) -> Vec<u8> {
     let stream = UnixStream::connect(&running.socket).await.unwrap();
     let (mut read, mut write) = stream.into_split();
@@ -44,10 +44,10 @@ async fn hung_up_on(running: &Running, mut flood: impl FnMut(u32) -> Vec<u8>) ->
     };
     let mut heard = Vec::new();
     let listen = async {
-        // A reset instead of an orderly end is an end as well.
+        // A reset is accepted as an end as well.
         let _ = read.read_to_end(&mut heard).await;
     };
-    // What it cannot write any more it was not allowed to write.
+    // A failed write is expected: the server has closed the connection.
     let (_, ()) = soon(async { tokio::join!(talk, listen) }).await;
     heard
 }
@@ -136,7 +136,7 @@ async fn a_client_that_leaves_with_its_window_shut_takes_nothing_with_it() {
     let running = Running::start();
     for _ in 0..200 {
         let mut stream = UnixStream::connect(&running.socket).await.unwrap();
-        // SETTINGS_INITIAL_WINDOW_SIZE = 0: it asks, and takes no answer.
+        // SETTINGS_INITIAL_WINDOW_SIZE = 0: the client sends requests but accepts no answer.
         let shut = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
         let ask = frame(HEADERS, END_HEADERS | END_STREAM, 1, BLOCK);
         stream.write_all(&[PREFACE, &shut, &ask].concat()).await.unwrap();

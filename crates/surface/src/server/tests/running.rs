@@ -1,4 +1,4 @@
-//! A server to test against, and how its clients talk to it.
+//! A server to test against, and helpers for its clients.
 
 use std::future::Future;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What clients see: gRPC and plain HTTP on one address, sockets and ports alike, and a server that goes in time.
+//! What clients see: gRPC and plain HTTP on one address, the same over sockets and ports, and a server that
+//! shuts down in time.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ async fn grpc_web_from_a_foreign_page_is_refused() {
         );
         let [_, tcp] = running.plain(&request).await;
         assert!(tcp.starts_with(expected), "{host} {origin}: {tcp}");
-        // Trailers are the last frame of the body, base64 like all of it.
+        // Trailers are the last frame of the body, base64-encoded like all of it.
         assert!(expected.ends_with("403") || tcp.contains("application/grpc-web-text"), "{tcp}");
     }
     running.stop().await;
@@ -137,7 +138,8 @@ async fn an_unknown_method_is_unimplemented() {
     running.stop().await;
 }
 
-/// Plays a health check as gRPC's C-core sends it to a Unix socket and returns the kind of the frame that answers it.
+/// Sends a health check as gRPC's C-core sends it to a Unix socket, and returns the type of the frame that
+/// answers it.
 async fn as_c_core(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> u8 {
     // POST and http from the static table.
     let mut fields = vec![0x83, 0x86];
@@ -188,7 +190,7 @@ async fn open_streams_do_not_hold_the_shutdown() {
         assert_eq!(soon(watch.message()).await.unwrap().unwrap().status(), ServingStatus::Serving);
         streams.push(watch);
     }
-    // A connection that says nothing and one that stops in the middle of a request.
+    // One connection that sends nothing and one that stops in the middle of a request.
     let _silent = UnixStream::connect(&running.socket).await.unwrap();
     let mut slow = TcpStream::connect(("127.0.0.1", running.port)).await.unwrap();
     slow.write_all(b"GET /health HTT").await.unwrap();
@@ -196,7 +198,7 @@ async fn open_streams_do_not_hold_the_shutdown() {
     running.stop().await;
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     for mut stream in streams {
-        // The watchers learn that the daemon goes; then the stream ends.
+        // The watchers learn of the shutdown; then the stream ends.
         let last = soon(stream.message()).await.unwrap().unwrap();
         assert_eq!(last.status(), ServingStatus::NotServing);
         let end = soon(stream.message()).await.unwrap_err();
@@ -210,10 +212,10 @@ async fn open_streams_do_not_hold_the_shutdown() {
 #[tokio::test]
 async fn who_waits_to_be_accepted_when_the_server_goes_is_answered() {
     let running = Running::start();
-    // Accepted before; it has not said yet what it wants.
+    // Accepted before shutdown, but it has sent nothing yet.
     let mut waiting = vec![UnixStream::connect(&running.socket).await.unwrap()];
     tokio::task::yield_now().await;
-    // One thread runs all this: nobody accepts these before the server is told to go.
+    // One thread runs all this, so these are not accepted before the server is told to shut down.
     for _ in 0..20 {
         waiting.push(UnixStream::from_std(connect_now(&running.socket)).unwrap());
     }
@@ -234,7 +236,7 @@ fn connect_now(socket: &std::path::Path) -> std::os::unix::net::UnixStream {
     stream
 }
 
-/// A channel over a connection that was made before.
+/// A channel over an existing connection.
 async fn over(stream: UnixStream) -> tonic::transport::Channel {
     let mut stream = Some(hyper_util::rt::TokioIo::new(stream));
     let connector = tower::service_fn(move |_| {
@@ -273,7 +275,7 @@ async fn a_stream_that_rests_ends_at_once_and_an_answer_in_the_making_is_waited_
     let making = tokio::spawn(exchange(making, "GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"));
     soon(entered.notified()).await;
     let stopping = tokio::spawn(running.stop());
-    // Cut, not ended as if it were whole: the last chunk, of length 0, does not come.
+    // Cut off, not ended as if complete: the last chunk, of length 0, does not arrive.
     let mut end = Vec::new();
     let _ = soon(rest.read_to_end(&mut end)).await;
     assert!(end.is_empty(), "{end:?}");
@@ -290,14 +292,14 @@ async fn headers_above_the_limit_are_refused() {
     let request =
         format!("GET /health HTTP/1.1\r\nhost: HOST\r\nx-huge: {huge}\r\nconnection: close\r\n\r\n");
     for answer in running.plain(&request).await {
-        // A reset because of what we did not read may overtake the answer.
+        // A reset, caused by data we did not read, may overtake the answer.
         assert!(answer.starts_with("HTTP/1.1 431") || answer.is_empty(), "{answer}");
     }
     for channel in running.channels().await {
         let mut request = tonic::Request::new(serving(""));
         request.metadata_mut().insert("x-huge", huge.parse().unwrap());
         assert!(soon(HealthClient::new(channel.clone()).check(request)).await.is_err());
-        // The connection lives on.
+        // The connection stays usable.
         soon(HealthClient::new(channel).check(serving(""))).await.unwrap();
     }
     running.stop().await;
@@ -325,7 +327,7 @@ async fn a_client_that_shows_nothing_is_dropped() {
         let running = Running::start();
         let mut stream = UnixStream::connect(&running.socket).await.unwrap();
         stream.write_all(first.as_bytes()).await.unwrap();
-        // Time passes only while everybody waits, so this ends at the server's limit, not at the clock's.
+        // Time advances only while every task waits, so this ends at the server's limit, not after real time.
         let started = tokio::time::Instant::now();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;

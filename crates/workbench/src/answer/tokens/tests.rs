@@ -1,10 +1,10 @@
-//! The estimate beside a real tokenizer, on our own sources and on prose.
+//! Compares the estimate with a real tokenizer, on our own sources and on prose.
 
 use std::path::Path;
 
 use super::*;
 
-/// How far the estimate may be off: a fifth.
+/// The maximum relative error: 20 %.
 const OFF_MAX: f64 = 0.2;
 
 fn workspace() -> &'static Path {

@@ -1,5 +1,5 @@
-//! A BERT encoder: pieces of a text in, one output for each piece. Plain arithmetic on numbers that were read once; the
-//! large products are left to a library that knows the processor.
+//! A BERT encoder: word pieces in, one output for each piece. Plain arithmetic on the loaded weights; a
+//! library optimized for the processor computes the large products.
 #![allow(unsafe_code)]
 
 use super::Shape;
@@ -12,12 +12,13 @@ pub(super) struct Encoder {
     heads: usize,
     words: Vec<f32>,
     positions: Vec<f32>,
-    /// What is added because a text is the first of a pair; there is never a second one.
+    /// The token type embedding of the first text of a pair; there is never a second one.
     kind: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
 }
 
+/// One layer: self-attention and a feed-forward network, each followed by an addition and a normalization.
 #[derive(Debug)]
 struct Layer {
     query: Linear,
@@ -30,6 +31,7 @@ struct Layer {
     norm: Norm,
 }
 
+/// A linear transformation; its weights have one row per output.
 #[derive(Debug)]
 struct Linear {
     inputs: usize,
@@ -38,6 +40,7 @@ struct Linear {
     bias: Vec<f32>,
 }
 
+/// A layer normalization.
 #[derive(Debug)]
 struct Norm {
     scale: Vec<f32>,
@@ -63,12 +66,12 @@ impl Encoder {
         })
     }
 
-    /// How many numbers an output has.
+    /// The number of values in an output.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns the outputs, one behind the other. Pieces the model does not have count as its first one.
+    /// Returns the outputs, one after the other. Pieces unknown to the model count as its first one.
     pub(super) fn run(&self, pieces: &[usize]) -> Vec<f32> {
         let width = self.width;
         let row = |all: &[f32], at: usize| -> Vec<f32> {
@@ -123,7 +126,7 @@ impl Layer {
         self.norm.apply(states);
     }
 
-    /// Every piece looks at all pieces, once with each head.
+    /// Self-attention: every piece attends to all pieces, once per head.
     fn attend(&self, states: &[f32], heads: usize) -> Vec<f32> {
         let (query, key, value) =
             (self.query.apply(states), self.key.apply(states), self.value.apply(states));
@@ -159,6 +162,7 @@ impl Linear {
         })
     }
 
+    /// Applies the transformation to each row of the states.
     fn apply(&self, states: &[f32]) -> Vec<f32> {
         let rows = states.len() / self.inputs;
         let mut out = self.bias.repeat(rows);
@@ -186,6 +190,7 @@ impl Norm {
         })
     }
 
+    /// Normalizes each row of the states in place.
     #[allow(clippy::cast_precision_loss, reason = "some hundred numbers")]
     fn apply(&self, states: &mut [f32]) {
         let width = self.scale.len();
@@ -207,6 +212,8 @@ fn add(states: &mut [f32], more: &[f32]) {
     }
 }
 
+/// Turns a row of scores into weights that sum to 1. The maximum is subtracted, so that `exp` cannot
+/// overflow.
 fn softmax(row: &mut [f32]) {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
@@ -219,7 +226,7 @@ fn softmax(row: &mut [f32]) {
     }
 }
 
-/// The exact form, by an approximation of the error function that is good to seven digits.
+/// The exact form of GELU, with an approximation of the error function that is accurate to seven digits.
 fn gelu(number: f32) -> f32 {
     let x = number.abs() / std::f32::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
@@ -229,7 +236,7 @@ fn gelu(number: f32) -> f32 {
     0.5 * number * (1.0 + erf)
 }
 
-/// Numbers seen as a matrix: how far it is to the next row and to the next column.
+/// Numbers viewed as a matrix, with the distance to the next row and to the next column.
 struct Matrix<'a> {
     numbers: &'a [f32],
     from: usize,
@@ -246,14 +253,14 @@ impl Matrix<'_> {
     }
 }
 
-/// Where a product goes.
+/// Where a product is written.
 struct OutputSlice {
     from: usize,
     down: usize,
 }
 
-/// Computes `out = scale · one · other + keep · out`. Does nothing if the parts do not fit together, which their makers
-/// rule out.
+/// Computes `out = scale · one · other + keep · out`. Does nothing if the dimensions do not match, which the
+/// constructors rule out.
 fn multiply(scale: f32, one: Matrix<'_>, other: Matrix<'_>, keep: f32, out: &mut [f32], at: OutputSlice) {
     let last = at.from + (one.rows.max(1) - 1) * at.down + other.columns.max(1) - 1;
     let fits = one.fits() && other.fits() && one.columns == other.rows && last < out.len();
@@ -262,7 +269,7 @@ fn multiply(scale: f32, one: Matrix<'_>, other: Matrix<'_>, keep: f32, out: &mut
         return;
     }
     let signed = |number: usize| isize::try_from(number).unwrap_or(isize::MAX);
-    // SAFETY: all three lie inside their slices as was just checked, and `out` is borrowed alone.
+    // SAFETY: all three lie inside their slices, as was just checked, and `out` is borrowed exclusively.
     unsafe {
         matrixmultiply::sgemm(
             one.rows,

@@ -1,5 +1,5 @@
-//! Texts as numbers of word pieces, as BERT's tokenizer cuts them: by spaces and punctuation, in small letters without
-//! accents where the model wants that, and then the longest pieces that the vocabulary knows.
+//! Splits texts into word piece numbers like BERT's tokenizer: at spaces and punctuation, in lower case
+//! without accents if the model requires it, and then into the longest pieces of the vocabulary.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ pub(super) struct Pieces {
     unknown: usize,
 }
 
-/// Letters of a word that is cut; longer ones are unknown, as BERT's tokenizer has it.
+/// Maximum letters of a word; longer ones are unknown, as in BERT's tokenizer.
 const WORD_MAX: usize = 100;
 
 impl Pieces {
-    /// Reads a vocabulary, one piece on each line; none if the pieces every text needs are missing.
+    /// Parses a vocabulary, one piece per line; `None` if the pieces that every text needs are missing.
     pub(super) fn new(vocabulary: &str, lower: bool) -> Option<Self> {
         let numbers: HashMap<String, usize> = vocabulary
             .lines()
@@ -29,7 +29,7 @@ impl Pieces {
         Some(Self { lower, begin, end, unknown, numbers })
     }
 
-    /// Returns the numbers of a text, with its beginning and its end, `longest` at most.
+    /// Returns the piece numbers of a text, including the begin and end markers, `longest` at most.
     pub(super) fn of(&self, text: &str, longest: usize) -> Vec<usize> {
         let most = longest.saturating_sub(2);
         let mut numbers = vec![self.begin];
@@ -44,6 +44,7 @@ impl Pieces {
         numbers
     }
 
+    /// Splits a text into words; each punctuation mark and ideograph is a separate word.
     fn words(&self, text: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let end = |words: &mut Vec<String>| {
@@ -55,7 +56,7 @@ impl Pieces {
             if letter.is_whitespace() {
                 end(&mut words);
             } else if letter.is_control() || letter == '\u{fffd}' {
-                // Says nothing.
+                // Carries no meaning.
             } else if is_punctuation(letter) || is_ideograph(letter) {
                 end(&mut words);
                 words.extend([letter.to_string(), String::new()]);
@@ -71,7 +72,7 @@ impl Pieces {
         words
     }
 
-    /// Adds the pieces of a word: the longest one that is known, again and again.
+    /// Appends the pieces of a word, each time the longest known one.
     fn cut(&self, word: &str, numbers: &mut Vec<usize>) {
         let before = numbers.len();
         let mut rest = word;
@@ -108,7 +109,8 @@ fn is_ideograph(letter: char) -> bool {
         | 0x2b820..=0x2ceaf | 0xf900..=0xfaff | 0x2f800..=0x2fa1f)
 }
 
-/// The letters of western languages without their accents, and no marks that stand alone. Others stay as they are.
+/// Removes the accents from letters of western languages, and drops standalone marks. Other letters stay as
+/// they are.
 fn without_accent(letter: char) -> Option<char> {
     const FAMILIES: &[(char, &str)] = &[
         ('a', "àáâãäåāăą"),

@@ -1,5 +1,5 @@
-//! The safetensors format: a length, a JSON header that says where each tensor lies, then the numbers. Reads single and
-//! half precision into single. Nothing in a file is trusted: every place it names is checked.
+//! The safetensors format: a length, a JSON header with the offsets of each tensor, then the numbers.
+//! Converts half precision to single. The file is not trusted: every offset is checked.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -8,14 +8,14 @@ use std::path::Path;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// A header is some kilobytes; the format allows no more than this.
+/// A header is a few kilobytes; the format allows no more than this.
 const HEADER_MAX: u64 = 100_000_000;
 
-/// How far apart the stretches lie that a fingerprint looks at, and how long they are. Training changes all numbers.
+/// The distance and length of the samples in a fingerprint. Training changes all numbers.
 const SAMPLE_EVERY: usize = 4096;
 const SAMPLE: usize = 16;
 
-/// A file that was read.
+/// A loaded file.
 pub(super) struct Tensors {
     header: HashMap<String, TensorLocation>,
     numbers: Vec<u8>,
@@ -57,12 +57,12 @@ impl Tensors {
         Ok(Self { header, numbers, fingerprint })
     }
 
-    /// Tells this file from others.
+    /// Identifies this file's content.
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Returns a tensor of the given shape. Some files put the model's kind in front of every name.
+    /// Returns a tensor of the given shape. Some files prefix every name with the model's type.
     pub(super) fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
         let place = self.header.get(name).or_else(|| self.header.get(&format!("bert.{name}")));
         let place = place.ok_or_else(|| format!("{name} is not in it"))?;
@@ -88,6 +88,8 @@ impl Tensors {
     }
 }
 
+/// Returns a hash of the header and of samples of the numbers. It identifies a model without hashing all of
+/// it.
 fn fingerprint(header: &[u8], numbers: &[u8]) -> String {
     let mut hash = Sha256::new();
     hash.update(header);
@@ -98,7 +100,7 @@ fn fingerprint(header: &[u8], numbers: &[u8]) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Half precision: one bit for the sign, five for the exponent, ten for the rest.
+/// Half precision: one bit sign, five bits exponent, ten bits fraction.
 fn half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
     let (exponent, rest) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));

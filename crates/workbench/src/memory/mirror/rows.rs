@@ -1,4 +1,5 @@
-//! Rows of memories as points of a Qdrant server: which have one, and what it says. Reads the tables and sends nothing.
+//! Converts rows of memories to points of a Qdrant server: which rows have one, and its fields. Reads the
+//! tables; sends nothing.
 
 use std::path::Path;
 
@@ -11,41 +12,41 @@ use crate::qdrant::{Point, PointFilterFields, fingerprint, id_of};
 use crate::random;
 use crate::vectors::Vector;
 
-/// The row of `meta` that tells this file's points from those of others.
+/// The row of `meta` that distinguishes this file's points from those of others.
 const OWNER: &str = "memory_mirror";
 
-/// Which rows have a point: found by searches, with a vector of the maker that says something.
+/// The rows with a point: visible to searches, with a nonempty vector of the embedder.
 macro_rules! with_point {
     () => {
         "model = ?1 AND outdated = 0 AND vector <> zeroblob(length(vector))"
     };
 }
 
-/// What some rows have become.
+/// The current state of some rows.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     pub(super) there: Vec<Point>,
     pub(super) gone: Vec<u128>,
 }
 
-/// What a file says about its points.
+/// What a file contains about its points.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) owner: Option<String>,
     pub(super) memories: u64,
-    /// Of their vectors, where there are any.
+    /// The dimensions of their vectors, if there are any.
     pub(super) width: Option<usize>,
 }
 
-/// Returns a number that a memory of this confidence has, confirmed now. Memories fade alike, so that who has more today has
-/// more on every other day: a server can compare with it and need not be told of time.
+/// Returns a number that orders memories by confidence at any time. All memories decay alike, so their order
+/// never changes: a server can compare this number without knowing the time.
 pub(super) fn standing(confidence: f64, held_at: Timestamp) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a few microseconds do not matter")]
     let months = held_at.0 as f64 / MONTH_US;
     confidence + FADING * months
 }
 
-/// Returns the name of this file's points, chosen when it is first needed.
+/// Returns the owner id of this file's points, created on first use.
 pub(super) async fn owner(store: &Store) -> Result<String, Error> {
     let name = random::name().map_err(|error| {
         Error::new(ErrorCode::StorageFailed, "the system gives no randomness").with_detail(error.to_string())
@@ -65,7 +66,7 @@ fn known_owner(connection: &Connection) -> rusqlite::Result<Option<String>> {
     connection.query_row(select, [OWNER], |row| Ok(format!("{:015x}", row.get::<_, i64>(0)?))).optional()
 }
 
-/// Returns how many numbers a vector of the maker has; none if there is none.
+/// Returns the dimensions of the embedder's vectors; `None` if there are none.
 pub(super) fn width(connection: &Connection, embedder: &str) -> rusqlite::Result<Option<usize>> {
     let select = concat!("SELECT length(vector) FROM bench_memories WHERE ", with_point!(), " LIMIT 1");
     let found = connection.query_row(select, [embedder], |row| row.get::<_, i64>(0)).optional()?;
@@ -79,7 +80,7 @@ pub(super) fn count(connection: &Connection, embedder: &str) -> rusqlite::Result
     Ok(u64::try_from(found).unwrap_or(0))
 }
 
-/// Returns the next points behind a row.
+/// Returns the next points after a row.
 pub(super) fn page(
     connection: &Connection,
     owner: &str,
@@ -97,7 +98,7 @@ pub(super) fn page(
     rows.collect()
 }
 
-/// Returns what has become of rows.
+/// Returns the current state of rows.
 pub(super) fn of_keys(
     connection: &Connection,
     owner: &str,
@@ -122,7 +123,7 @@ pub(super) fn of_keys(
     Ok(changed)
 }
 
-/// Looks into a daemon's file.
+/// Reads a daemon's file.
 pub(super) fn seen(path: &Path, embedder: &str) -> Result<Seen, Error> {
     if !path.exists() {
         return Ok(Seen::default());
@@ -143,6 +144,7 @@ pub(super) fn seen(path: &Path, embedder: &str) -> Result<Seen, Error> {
     })
 }
 
+/// Converts a row to a point. Texts are sent as fingerprints only.
 fn point(row: &Row<'_>, owner: &str) -> rusqlite::Result<Point> {
     let text = |at| Ok::<_, rusqlite::Error>(fingerprint(row.get_ref(at)?.as_str()?));
     let vector = Vector::from_bytes(row.get_ref(8)?.as_blob()?);

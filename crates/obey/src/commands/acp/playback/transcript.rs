@@ -1,4 +1,4 @@
-//! Reads transcripts, and compares messages with what is expected of them. Pure but for reading the file.
+//! Parses transcripts, and matches messages with expectations. Pure apart from reading the file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
-/// One line of a transcript that does something.
+/// One line of a transcript that is not a comment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Send { text: String, waits: bool },
@@ -14,7 +14,7 @@ pub(super) enum Step {
     Reply { method: String, result: Value },
 }
 
-/// A transcript, with the numbers of its lines.
+/// A transcript with its line numbers.
 #[derive(Debug)]
 pub(in super::super) struct Transcript {
     pub(super) steps: Vec<(usize, Step)>,
@@ -28,6 +28,7 @@ impl Transcript {
         Self::parse(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))
     }
 
+    /// Parses the steps of a transcript; errors name the line.
     pub(super) fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut steps = Vec::new();
         let mut waits = true;
@@ -52,7 +53,7 @@ impl Transcript {
     }
 }
 
-/// Whether a value has everything a pattern has. Lists are compared as far as the pattern goes.
+/// Whether a value contains everything a pattern has. Lists are compared up to the length of the pattern.
 pub(super) fn contains(value: &Value, pattern: &Value) -> bool {
     match (value, pattern) {
         (Value::Object(value), Value::Object(pattern)) => {

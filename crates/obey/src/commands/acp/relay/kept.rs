@@ -1,4 +1,5 @@
-//! The lines of an editor that a daemon is not done with, in order and bounded. Counts lines; reads none.
+//! The editor's lines that a daemon has not acknowledged, in order and bounded. Counts lines; does not parse
+//! them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,22 +8,22 @@ use tokio::sync::Notify;
 
 use crate::limits;
 
-/// Lines that would have to be sent again.
+/// Lines that would have to be resent.
 #[derive(Default)]
 pub(super) struct Kept {
     lines: Mutex<Lines>,
-    /// There may be room again.
+    /// Signals that there may be room again.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Lines {
     lines: VecDeque<Line>,
-    /// Bytes of all lines.
+    /// The bytes of all lines.
     bytes: usize,
-    /// The number that the next line has on this connection.
+    /// The number of the next line on this connection.
     next: u64,
-    /// The last line has not ended.
+    /// The last line is incomplete.
     is_open: bool,
 }
 
@@ -32,7 +33,7 @@ struct Line {
 }
 
 impl Kept {
-    /// Adds what was read.
+    /// Adds input.
     pub(super) fn add(&self, mut piece: &[u8]) {
         let mut lines = self.locked();
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
@@ -45,7 +46,7 @@ impl Kept {
         }
     }
 
-    /// Forgets lines by their numbers.
+    /// Removes acknowledged lines by their numbers.
     pub(super) fn done(&self, numbers: &[u64]) {
         if numbers.is_empty() {
             return;
@@ -62,7 +63,7 @@ impl Kept {
         self.freed.notify_one();
     }
 
-    /// Returns everything for another connection, on which lines are counted anew.
+    /// Returns everything for another connection, on which numbering starts again.
     pub(super) fn again(&self) -> Vec<Vec<u8>> {
         let mut lines = self.locked();
         let mut number = 0;
@@ -78,7 +79,7 @@ impl Kept {
             .collect()
     }
 
-    /// Waits until there is room for more. One line always has room, however long it is.
+    /// Waits until there is room for more. A single line always has room, however long it is.
     pub(super) async fn room(&self) {
         loop {
             let freed = self.freed.notified();
@@ -105,6 +106,7 @@ impl Kept {
 }
 
 impl Lines {
+    /// Adds bytes to the open line, or begins a new one.
     fn add(&mut self, bytes: &[u8]) {
         if !self.is_open {
             self.lines.push_back(Line { number: self.next, bytes: Vec::new() });
@@ -112,7 +114,7 @@ impl Lines {
             self.is_open = true;
         }
         let Some(line) = self.lines.back_mut() else { return };
-        // One that is too long is refused whatever its end is; what is kept is enough for that.
+        // An oversized line is rejected whatever its end, so keeping its beginning is enough.
         let room = limits::ACP_LINE_KEPT_MAX_BYTES.saturating_sub(line.bytes.len());
         let taken = &bytes[..bytes.len().min(room)];
         line.bytes.extend_from_slice(taken);
@@ -120,7 +122,7 @@ impl Lines {
     }
 
     fn end(&mut self) {
-        // An empty line is a line.
+        // An empty line counts as a line.
         if let Some(line) = self.lines.back_mut() {
             line.bytes.push(b'\n');
             self.bytes += 1;

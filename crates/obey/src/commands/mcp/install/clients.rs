@@ -1,4 +1,4 @@
-//! The clients, where each keeps its configuration, and how an MCP server is written there. Rules only.
+//! The clients, the location of their configuration, and the format of an MCP server there. Rules only.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use crate::args::mcp::{McpClient, McpScope};
 use crate::failure::{Failure, Result};
 use crate::vars::Vars;
 
-/// What a client is to start.
+/// The command a client should start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) command: String,
     pub(super) args: Vec<String>,
 }
 
-/// How a client writes its configuration.
+/// The format of a client's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// JSON, with comments where the client allows them; the servers are in this object.
+    /// JSON, with comments if the client allows them; the servers are in this object.
     Json {
         container: &'static str,
         style: JsonServerStyle,
@@ -26,14 +26,14 @@ pub(super) enum Format {
     Toml,
 }
 
-/// How a server is written in JSON.
+/// The format of a server in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonServerStyle {
     /// `command` and `args`.
     Plain,
     /// The same with `"type": "stdio"`.
     Typed,
-    /// One list of words, and a type of its own.
+    /// One list of words, and a different type.
     Words,
 }
 
@@ -41,11 +41,11 @@ pub(super) enum JsonServerStyle {
 #[derive(Clone, Debug)]
 pub(super) struct McpClientConfig {
     kind: McpClient,
-    /// As `--client` takes it.
+    /// The value of `--client`.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) format: Format,
-    /// What to do now.
+    /// What the user should do next.
     pub(super) next: &'static str,
 }
 
@@ -55,6 +55,7 @@ const fn json_in(container: &'static str, style: JsonServerStyle) -> Format {
 }
 
 impl McpClientConfig {
+    /// Returns the rules of a client.
     pub(super) fn of(kind: McpClient) -> Self {
         let restart = "Start it again to see the tools.";
         let (name, title, format, next) = match kind {
@@ -100,7 +101,7 @@ impl McpClientConfig {
         }
         let home = home.ok_or_else(|| Failure::usage("HOME is not set, so that the file cannot be found"))?;
         let config = vars.folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
-        // macOS keeps what belongs to applications with windows elsewhere.
+        // macOS keeps the settings of GUI applications elsewhere.
         let application = |name: &str| {
             if cfg!(target_os = "macos") {
                 home.join("Library/Application Support").join(name)
@@ -125,6 +126,7 @@ impl McpClientConfig {
         })
     }
 
+    /// Returns the configuration file within a project; `None` if the client has none.
     fn project_file(&self) -> Option<&'static str> {
         Some(match self.kind {
             McpClient::Claude => ".mcp.json",
@@ -138,7 +140,7 @@ impl McpClientConfig {
         })
     }
 
-    /// Returns the entry as this client's JSON has it.
+    /// Returns the entry in this client's JSON format.
     pub(super) fn json(&self, entry: &Entry) -> Value {
         let Entry { command, args } = entry;
         let style = match self.format {
@@ -156,7 +158,7 @@ impl McpClientConfig {
     }
 }
 
-/// Prefers the file with comments where only that is there.
+/// Prefers the file with comments if only that one exists.
 fn with_comments(path: PathBuf) -> PathBuf {
     let other = path.with_extension("jsonc");
     if !path.exists() && other.exists() { other } else { path }

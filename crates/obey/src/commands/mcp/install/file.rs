@@ -1,4 +1,5 @@
-//! A configuration file of somebody else's: read whole, replaced in one step, and only if nobody wrote it meanwhile.
+//! A configuration file of another program: read whole, replaced in one step, and only if it was not written
+//! meanwhile.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::limits;
 use crate::paths::PRIVATE_FILE;
 
-/// A file as it was read; one that is not there counts as empty.
+/// A file as it was read; a missing file counts as empty.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     path: PathBuf,
@@ -20,8 +21,9 @@ pub(super) struct ConfigFile {
 }
 
 impl ConfigFile {
+    /// Reads a file; a missing one is empty. Links are resolved, so that the target is replaced.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        // People keep such files elsewhere and put links in their place; the link stays.
+        // Such files are often links to another location; the link stays.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.is_symlink() {
             return Err(Failure::failed(format!("{} is a link that leads nowhere", path.display())));
@@ -45,7 +47,7 @@ impl ConfigFile {
         self.exists
     }
 
-    /// Puts a text in the place of the file. Returns false, and changes nothing, where somebody else has written it since.
+    /// Replaces the file. Returns false, and changes nothing, if another process has written it since.
     pub(super) fn replace(&self, text: &str, private: bool) -> Result<bool> {
         let failed =
             |error: io::Error| Failure::failed(format!("{} cannot be written: {error}", self.path.display()));
@@ -57,19 +59,20 @@ impl ConfigFile {
             if self.is_as_it_was()? { fs::rename(&draft, &self.path).map(|()| true) } else { Ok(false) }
         });
         if !matches!(written, Ok(true)) {
-            // It may not even have been made; the error that counts is the first.
+            // It may not exist; only the first error matters.
             let _ = fs::remove_file(&draft);
         }
         written.map_err(failed)
     }
 
+    /// Writes the new text to a draft with the mode of the existing file.
     fn draft(&self, draft: &Path, text: &str, private: bool) -> io::Result<()> {
         let mode = match fs::metadata(&self.path) {
             Ok(there) => there.permissions().mode() & 0o7777,
             Err(_) if private => PRIVATE_FILE,
             Err(_) => 0o644,
         };
-        // A draft of ours that was left by a crash is in the way.
+        // A crash may have left a draft of ours.
         match fs::remove_file(draft) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -89,6 +92,7 @@ impl ConfigFile {
     }
 }
 
+/// Reads a regular file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>> {
     let failed = |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", path.display()));
     let file = match File::open(path) {

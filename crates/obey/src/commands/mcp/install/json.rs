@@ -1,5 +1,5 @@
-//! One MCP server in a JSON file, with comments or without: `{"mcpServers": {"obey": …}}`. The text is changed where the
-//! entry stands; everything else of the file keeps its bytes, comments and odd blanks included.
+//! Edits one MCP server in a JSON file, with or without comments: `{"mcpServers": {"obey": …}}`. Only the
+//! entry's text is changed; the rest of the file keeps its bytes, including comments and whitespace.
 
 mod tree;
 
@@ -11,7 +11,7 @@ use tree::{JsonKind, Member, Node};
 const NAME: &str = "obey";
 const USUAL_INDENT: &str = "  ";
 
-/// Puts the entry in. Returns the same text where it is there already.
+/// Adds or replaces the entry. Returns the same text if it is already there.
 pub(super) fn set(text: &str, container: &str, entry: &Value) -> Result<String, String> {
     let style = Style::of(text);
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn set(text: &str, container: &str, entry: &Value) -> Result<String, 
     kept(after, &wanted)
 }
 
-/// Takes the entry out. Returns the same text where it is not there.
+/// Removes the entry. Returns the same text if it is not there.
 pub(super) fn remove(text: &str, container: &str) -> Result<String, String> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(text.to_owned());
@@ -64,7 +64,7 @@ pub(super) fn remove(text: &str, container: &str) -> Result<String, String> {
     kept(after, &wanted)
 }
 
-/// Lets a result pass only if it means what it should: nothing but the entry has changed.
+/// Accepts a result only if it parses to the expected value: nothing but the entry has changed.
 fn kept(after: String, wanted: &Value) -> Result<String, String> {
     match tree::parse(&after) {
         Ok(root) if root.value() == *wanted => Ok(after),
@@ -72,6 +72,7 @@ fn kept(after: String, wanted: &Value) -> Result<String, String> {
     }
 }
 
+/// Returns the object that contains the servers; `None` if it is missing.
 fn find<'a>(root: &'a Node, container: &str) -> Result<Option<&'a Node>, String> {
     if !matches!(root.kind, JsonKind::Object(_)) {
         return Err("is JSON, but no object".to_owned());
@@ -83,7 +84,7 @@ fn find<'a>(root: &'a Node, container: &str) -> Result<Option<&'a Node>, String>
     }
 }
 
-/// Returns the member of a name; of several the last counts, as for every reader.
+/// Returns the member with a name; of several the last one wins, as in every parser.
 fn member<'a>(object: &'a Node, name: &str) -> Option<&'a Member> {
     match &object.kind {
         JsonKind::Object(members) => members.iter().rev().find(|member| member.name == name),
@@ -91,16 +92,17 @@ fn member<'a>(object: &'a Node, name: &str) -> Option<&'a Member> {
     }
 }
 
-/// How a file is written.
+/// The formatting of a file.
 struct Style {
     indent: String,
     newline: &'static str,
 }
 
 impl Style {
+    /// Detects the indentation and the line ending of a text.
     fn of(text: &str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
-        // The first line that is indented shows how.
+        // The first indented line determines the indentation.
         let indent = text.lines().find_map(|line| {
             let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
             let rest = &line[indent.len()..];
@@ -109,18 +111,18 @@ impl Style {
         Self { indent: indent.unwrap_or_else(|| USUAL_INDENT.to_owned()), newline }
     }
 
-    /// Writes a value over several lines, of which all but the first get an indent.
+    /// Writes a value over several lines, all but the first indented.
     fn pretty(&self, value: &Value, indent: &str) -> String {
         let mut bytes = Vec::new();
         let formatter = PrettyFormatter::with_indent(self.indent.as_bytes());
         let mut serializer = Serializer::with_formatter(&mut bytes, formatter);
-        // A value that is JSON already can be written as JSON.
+        // A JSON value always serializes.
         let _infallible = serde::Serialize::serialize(value, &mut serializer);
         let text = String::from_utf8(bytes).unwrap_or_default();
         text.replace('\n', &format!("{}{indent}", self.newline))
     }
 
-    /// Puts a member at the end of an object.
+    /// Adds a member at the end of an object.
     fn insert(&self, text: &str, object: &Node, name: &str, value: &Value) -> String {
         let JsonKind::Object(members) = &object.kind else { return text.to_owned() };
         let inside = &text[object.start + 1..object.end - 1];
@@ -147,7 +149,7 @@ impl Style {
             let trailing = if last.comma.is_some() { "," } else { "" };
             return format!("{before}, {key}: {value}{trailing}{rest}");
         }
-        // A remark behind the last member stays behind it.
+        // A comment after the last member stays after it.
         let point = tree::end_of_remark(text, end) - last.value.end;
         let own = line_indent(text, last.start);
         let indent = if text[..last.start].ends_with(own) && is_first(text, last.start) {
@@ -165,7 +167,7 @@ impl Style {
     }
 }
 
-/// Cuts a member out of its object.
+/// Removes a member from its object.
 fn without(text: &str, object: &Node, members: &[Member], at: usize) -> String {
     let gone = &members[at];
     let (mut start, mut end) = (gone.start, gone.comma.map_or(gone.value.end, |comma| comma + 1));
@@ -177,13 +179,13 @@ fn without(text: &str, object: &Node, members: &[Member], at: usize) -> String {
     }
     let last = at + 1 == members.len();
     if let (true, Some(before), None) = (last, at.checked_sub(1).map(|at| &members[at]), gone.comma) {
-        // The comma before it goes, too; what stands between the two stays.
+        // The comma before it is removed, too; the text between the two stays.
         let comma = before.comma.unwrap_or(before.value.end);
         start = text[..start].trim_end().len().max(comma + 1);
         return format!("{}{}{}", &text[..comma], &text[comma + 1..start], &text[end..]);
     }
     if is_first(text, start) {
-        // A line of its own goes with its end; the lines around it stay as they are.
+        // A member on its own line is removed with its line end; the surrounding lines stay as they are.
         let blank = text[end..].len() - text[end..].trim_start_matches([' ', '\t']).len();
         let rest = &text[end + blank..];
         let newline = ["\r\n", "\n"].into_iter().find(|newline| rest.starts_with(newline));
@@ -197,14 +199,14 @@ fn without(text: &str, object: &Node, members: &[Member], at: usize) -> String {
     format!("{}{}", &text[..start], &text[end..])
 }
 
-/// Returns the blanks a line begins with.
+/// Returns the indentation of a line.
 fn line_indent(text: &str, at: usize) -> &str {
     let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let rest = &text[line..at];
     &rest[..rest.len() - rest.trim_start_matches([' ', '\t']).len()]
 }
 
-/// Whether nothing but blanks stands before it in its line.
+/// Whether only whitespace precedes it in its line.
 fn is_first(text: &str, at: usize) -> bool {
     let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     text[line..at].trim_matches([' ', '\t']).is_empty()

@@ -1,4 +1,4 @@
-//! One MCP server in a TOML file: `[mcp_servers.obey]`. Everything else of the file keeps its bytes.
+//! Edits one MCP server in a TOML file: `[mcp_servers.obey]`. The rest of the file keeps its bytes.
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
@@ -7,7 +7,7 @@ use super::clients::Entry;
 const CONTAINER: &str = "mcp_servers";
 const NAME: &str = "obey";
 
-/// Puts the entry in. Returns the same text where it is there already.
+/// Adds or replaces the entry. Returns the same text if it is already there.
 pub(super) fn set(text: &str, entry: &Entry) -> Result<String, String> {
     let mut document = read(text)?;
     if let Some(known) = find(&document)? {
@@ -15,27 +15,27 @@ pub(super) fn set(text: &str, entry: &Entry) -> Result<String, String> {
             return Ok(text.to_owned());
         }
     } else {
-        // Behind everything else, as a table of its own: no byte before it changes.
+        // Appended as a separate table: no byte before it changes.
         let added = format!("{text}{}{}", gap(text), block(entry));
         if read(&added).is_ok_and(|document| matches!(find(&document), Ok(Some(known)) if is(known, entry))) {
             return Ok(added);
         }
     }
-    // There is another of this name, or the servers are written in one line.
+    // There is another entry of this name, or the servers are written inline.
     let servers = document.entry(CONTAINER).or_insert_with(|| Item::Table(Table::new()));
     let in_line = servers.is_value();
     let servers = servers.as_table_like_mut().ok_or_else(|| format!("{CONTAINER} is no table"))?;
     let empty = || if in_line { value(InlineTable::new()) } else { Item::Table(Table::new()) };
     let server = servers.entry(NAME).or_insert_with(empty);
     let server = server.as_table_like_mut().ok_or_else(|| format!("{CONTAINER}.{NAME} is no table"))?;
-    // Whatever else the user has said of it, such as time-outs, stays.
+    // The user's other settings of the entry, such as timeouts, stay.
     server.remove("url");
     put(server, "command", value(entry.command.as_str()));
     put(server, "args", value(entry.args.iter().collect::<Array>()));
     kept(text, document.to_string())
 }
 
-/// Puts a value in the place of another, whose remarks stay.
+/// Replaces a value and keeps its comments.
 fn put(server: &mut dyn TableLike, name: &str, value: Item) {
     match server.get_mut(name) {
         Some(there) => *there = value,
@@ -43,13 +43,13 @@ fn put(server: &mut dyn TableLike, name: &str, value: Item) {
     }
 }
 
-/// Takes the entry out. Returns the same text where it is not there.
+/// Removes the entry. Returns the same text if it is not there.
 pub(super) fn remove(text: &str) -> Result<String, String> {
     let mut document = read(text)?;
     if find(&document)?.is_none() {
         return Ok(text.to_owned());
     }
-    // As it was added, if it can be: then every other byte stays, line ends included.
+    // Remove exactly what was added if possible: then every other byte stays, including line ends.
     let cut = without_block(text);
     if matches!(read(&cut).as_ref().map(find), Ok(Ok(None))) && kept(text, cut.clone()).is_ok() {
         return Ok(cut);
@@ -60,7 +60,8 @@ pub(super) fn remove(text: &str) -> Result<String, String> {
     kept(text, document.to_string())
 }
 
-/// Leaves out the lines from the entry's heading to the next one; at the end of a file also the empty line before them.
+/// Removes the lines from the entry's heading to the next heading; at the end of a file also the empty line
+/// before them.
 fn without_block(text: &str) -> String {
     let mut rest = String::with_capacity(text.len());
     let mut is_ours = false;
@@ -106,7 +107,7 @@ fn is(known: &dyn TableLike, entry: &Entry) -> bool {
         && !known.contains_key("url")
 }
 
-/// What stands between the file as it is and a table that is added.
+/// The separator between the existing text and an added table.
 fn gap(text: &str) -> &'static str {
     match text {
         "" => "",
@@ -121,7 +122,7 @@ fn block(entry: &Entry) -> String {
     format!("[{CONTAINER}.{NAME}]\ncommand = {}\nargs = {args}\n", value(entry.command.as_str()))
 }
 
-/// Lets a result pass only if nothing but the entry has changed.
+/// Accepts a result only if nothing but the entry has changed.
 fn kept(before: &str, after: String) -> Result<String, String> {
     let without = |text: &str| -> Option<toml::Value> {
         let mut all: toml::Table = toml::from_str(text).ok()?;

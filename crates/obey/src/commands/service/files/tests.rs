@@ -1,4 +1,4 @@
-//! The files, word for word, and who wrote what is at their place.
+//! The exact files, and the detection of files that others wrote.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is around an entry keeps its bytes, and broken files are named, not changed.
+//! The text around an entry keeps its bytes, and broken files are reported, not changed.
 
 use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! Reads JSON with comments and commas too many into a tree that knows where everything stands in the text.
+//! Parses JSON with comments and trailing commas into a tree with text positions.
 
 use serde_json::{Map, Value};
 
-/// Deepest nesting that is read; a limit of readers everywhere.
+/// Maximum nesting; a common limit of parsers.
 const DEPTH_MAX: usize = 128;
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) start: usize,
@@ -24,15 +24,15 @@ pub(super) enum JsonKind {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
-    /// Where the name begins.
+    /// The position of the name.
     pub(super) start: usize,
     pub(super) value: Node,
-    /// Where the comma behind it is.
+    /// The position of the comma after it.
     pub(super) comma: Option<usize>,
 }
 
 impl Node {
-    /// Returns what is meant, without comments.
+    /// Returns the value without comments.
     pub(super) fn value(&self) -> Value {
         match &self.kind {
             JsonKind::Plain(value) => value.clone(),
@@ -45,7 +45,7 @@ impl Node {
     }
 }
 
-/// Reads a whole text; an error names the line.
+/// Parses a whole text; an error names the line.
 pub(super) fn parse(text: &str) -> Result<Node, String> {
     let mut reader = Reader { text, at: if text.starts_with('\u{feff}') { 3 } else { 0 } };
     let parsed = reader.blanks().and_then(|()| reader.node(0)).and_then(|node| {
@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str) -> Result<Node, String> {
     })
 }
 
-/// Returns where a remark ends that follows in the same line; where there is none, the same place.
+/// Returns the end of a comment that follows on the same line; without one, the same position.
 pub(super) fn end_of_remark(text: &str, at: usize) -> usize {
     let rest = &text[at..];
     let begin = rest.len() - rest.trim_start_matches([' ', '\t']).len();
@@ -93,7 +93,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Passes blanks and comments.
+    /// Skips whitespace and comments.
     fn blanks(&mut self) -> Result<(), String> {
         loop {
             let rest = self.rest();
@@ -112,6 +112,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Parses a value and records its position.
     fn node(&mut self, depth: usize) -> Result<Node, String> {
         if depth > DEPTH_MAX {
             return Err(format!("it is nested deeper than {DEPTH_MAX}"));
