@@ -30,6 +30,8 @@ pub(super) struct Seal {
     random: SystemRandom,
     /// Keys that nothing is sealed with any more once the next write is done.
     outdated: Vec<u64>,
+    /// Keys that a killed daemon left were looked for.
+    is_swept: bool,
 }
 
 impl Seal {
@@ -42,6 +44,7 @@ impl Seal {
             key: None,
             random: SystemRandom::new(),
             outdated: Vec::new(),
+            is_swept: false,
         }
     }
 
@@ -129,18 +132,37 @@ impl Seal {
         Ok(())
     }
 
-    /// The next write is done: former keys are removed.
+    /// Removes former keys once the next write is done. The first time, also those whose daemon was killed between its
+    /// write and their removal: what is stored was sealed with the key in use.
     pub(super) fn remove_outdated(&mut self) {
         for number in std::mem::take(&mut self.outdated) {
             self.remove(number);
         }
+        if !self.is_swept && self.key.is_some() {
+            self.is_swept = true;
+            self.remove_found(|number| number < self.number);
+        }
     }
 
-    /// Nothing sealed counts any more.
+    /// Removes every key: nothing sealed is needed any more. The daemon may have opened nothing and know no number.
     pub(super) fn remove_all(&mut self) {
-        self.remove_outdated();
-        if self.key.take().is_some() {
-            self.remove(self.number);
+        self.outdated.clear();
+        if self.key.take().is_some() || !self.is_swept {
+            self.is_swept = true;
+            self.remove_found(|_| true);
+        }
+    }
+
+    /// Removes the keys of this session that are found and not needed.
+    fn remove_found(&self, unneeded: impl Fn(u64) -> bool) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            let number = name.strip_suffix(".key").and_then(|name| name.rsplit_once('.'));
+            let number = number.filter(|(session, _)| *session == self.session.as_str());
+            if let Some(number) = number.and_then(|(_, number)| number.parse().ok()).filter(|n| unneeded(*n))
+            {
+                self.remove(number);
+            }
         }
     }
 
@@ -222,6 +244,34 @@ mod tests {
         assert_eq!(Seal::new(folder.path(), &id).open(&anew).unwrap(), b"another");
         next.remove_all();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn keys_that_a_killed_daemon_left_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = SessionId::new("sess_1");
+        let keys = || {
+            let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        fs::write(folder.path().join("sess_10.1.key"), "another session's").unwrap();
+        // Killed twice after a write and before the removal of the key that it replaced.
+        let mut killed = Seal::new(folder.path(), &id);
+        killed.seal(b"first").unwrap();
+        killed.replace_key().unwrap();
+        killed.replace_key().unwrap();
+        let stored = killed.seal(b"a secret").unwrap();
+        assert_eq!(keys().len(), 4);
+        let mut next = Seal::new(folder.path(), &id);
+        assert_eq!(next.open(&stored).unwrap(), b"a secret");
+        next.remove_outdated();
+        assert_eq!(keys(), ["sess_1.3.key", "sess_10.1.key"]);
+        // Killed before a write: nothing is sealed with the new key. The next daemon finds the agent gone and opens nothing.
+        next.replace_key().unwrap();
+        Seal::new(folder.path(), &id).remove_all();
+        assert_eq!(keys(), ["sess_10.1.key"]);
     }
 
     #[test]
