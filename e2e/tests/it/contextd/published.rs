@@ -100,8 +100,14 @@ async fn the_curl_example_works_as_printed() -> Result<()> {
         answer["summary"].as_str().is_some_and(|it| it.starts_with("Executed: ls -la (exit 0, ")),
         "{answer}"
     );
-    // The preview is the listing's beginning: names with a dot come first.
+    // The preview is the listing's beginning, where names with a dot stand; the ref has all of it.
     ensure!(answer["stdout_preview"].as_str().is_some_and(|it| it.contains(" .git\n")), "{answer}");
+    let whole = answer["stdout_ref"].as_str().context("no ref")?;
+    let curl = format!(
+        "curl -s -H 'Content-Type: application/json' -d '{{\"ref_id\":\"{whole}\"}}' http://localhost:50051/api/v1/ref/content"
+    );
+    let listing = run(&bench, std::path::Path::new("bash"), "-c", &curl).await?;
+    ensure!(listing.contains("README.md"), "{listing}");
     for name in ["stderr_preview", "stderr_ref", "stdout_ref"] {
         ensure!(answer[name].is_string(), "{name} is not printed: {answer}");
     }
