@@ -25,11 +25,11 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
         Ok(cli) => cli,
         Err(error) => return explain(&error, words.iter().any(|word| word == "--json")),
     };
-    let (interrupts, ears) = Interrupts::of_process();
+    let (interrupts, signals) = Interrupts::of_process();
     let mut console = Console::of_process(cli.global, interrupts);
     let done = match cli.command {
         Command::Serve(args) if !args.detach => become_daemon(&console, &args),
-        command => run_command(&mut console, command, ears),
+        command => run_command(&mut console, command, signals),
     };
     finish(&mut console, done)
 }
@@ -48,14 +48,14 @@ fn finish(console: &mut Console, done: Result<Exit>) -> i32 {
 }
 
 /// Runs a command on a tokio runtime.
-fn run_command(console: &mut Console, command: Command, ears: SignalListener) -> Result<Exit> {
+fn run_command(console: &mut Console, command: Command, signals: SignalListener) -> Result<Exit> {
     // One worker besides this thread: it handles Ctrl-C even while output blocks on a pipe.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.spawn(ears.hear());
+    runtime.spawn(signals.forward());
     let done = runtime.block_on(commands::run(console, command));
     // A thread may still wait for standard input; it ends with the process.
     runtime.shutdown_background();

@@ -102,7 +102,7 @@ pub(crate) struct SignalListener {
 
 impl SignalListener {
     /// Forwards presses for as long as the process runs.
-    pub(crate) async fn hear(self) {
+    pub(crate) async fn forward(self) {
         while tokio::signal::ctrl_c().await.is_ok() {
             // A full channel means that a press is still pending, as when output blocks on a pipe. The next
             // one then ends the process.

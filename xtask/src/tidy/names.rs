@@ -15,6 +15,7 @@ pub const BANNED: &[(&str, &str)] = &[
     ("errand", "client request"),
     ("errands", "client requests"),
     ("habits", "defaults"),
+    ("hear", "handle, receive or wait"),
     ("heed", "apply"),
     ("maker", "embedder"),
     ("said", "text, message or output"),

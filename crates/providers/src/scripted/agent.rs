@@ -187,7 +187,7 @@ impl<W: Write> ScriptedAgent<W> {
                 }
             }
             ScriptStep::Hang => loop {
-                self.hear()?;
+                self.next_input()?;
             },
             ScriptStep::Flood { lines, text } => self.flood(*lines, text)?,
             ScriptStep::LongLine(bytes) => self.long_line(*bytes)?,
@@ -290,7 +290,7 @@ impl<W: Write> ScriptedAgent<W> {
         let name = format!("ask-{}", self.asks);
         self.say(&FromScriptedAgent::Asked { id: name.clone(), ask })?;
         loop {
-            match self.hear() {
+            match self.next_input() {
                 Ok(ToScriptedAgent::Decide { id, allow: true, .. }) if id == name => {
                     return Ok(RequestOutcome::Allowed);
                 }
@@ -359,7 +359,7 @@ impl<W: Write> ScriptedAgent<W> {
     }
 
     /// Waits for the next input that is not handled by `attend`.
-    fn hear(&mut self) -> Result<ToScriptedAgent, ScriptStop> {
+    fn next_input(&mut self) -> Result<ToScriptedAgent, ScriptStop> {
         loop {
             let told = self.inbox.recv().map_err(|_| ScriptStop::Exit(0))?;
             if let Some(told) = self.attend(told)? {

@@ -147,12 +147,12 @@ impl Relay {
                 Err(status) => return Ended::Lost(Lost::Broken(status)),
             };
             is_leaving |= message.leaving;
-            self.hear(message).await;
+            self.handle_output(message).await;
         }
     }
 
     /// Writes the editor's output; only then are the daemon's notes valid.
-    async fn hear(&mut self, message: pb::AcpOutput) {
+    async fn handle_output(&mut self, message: pb::AcpOutput) {
         match message.output {
             Some(Output::Lines(lines)) => {
                 let written =
