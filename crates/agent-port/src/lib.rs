@@ -2,21 +2,24 @@
 //! its lines; one that runs inside the daemon supplies an agent object. Nothing outside `providers` knows
 //! which one it is.
 
+pub mod conversations;
 pub mod environment;
 pub mod helper;
 pub mod past;
+mod revisioned;
 pub mod toolbox;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{AgentEvent, AgentInput, Error, ErrorCode, ProviderKind, SessionId, SessionSpec, State};
+use domain::{AgentEvent, AgentInput, Error, ErrorCode, Event, ProviderKind, SessionId, SessionSpec, State};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 pub use helper::{HelperCommand, HelperProcess, HelperPrograms};
 pub use past::{EventReader, PastEvents};
+pub use revisioned::Revisioned;
 use toolbox::Work;
 
 /// A kind of agent that can be run.
@@ -45,11 +48,16 @@ pub trait Provider: Send + Sync {
         false
     }
 
-    /// Returns whether the agent can be run here.
-    fn availability(&self) -> Availability;
+    /// Returns whether the agent can be run with a `PATH`.
+    fn availability(&self, path: Option<&OsStr>) -> Availability;
 
     /// Ends what the provider itself holds besides its agents, because the daemon exits.
     fn end(&self) {}
+
+    /// Returns the conversations that the agent keeps in files of its own, if it does.
+    fn conversations(&self) -> Option<Box<dyn conversations::ConversationFiles>> {
+        None
+    }
 
     /// Returns the models known without asking the agent; there may be more.
     fn models(&self) -> Vec<String> {
@@ -67,6 +75,10 @@ pub struct Capabilities {
     pub questions: bool,
     pub attachments: bool,
     pub compaction: bool,
+    /// It takes `append_system_prompt`.
+    pub system_prompt: bool,
+    /// It takes an earlier conversation as turns, and system messages between them.
+    pub history: bool,
 }
 
 /// Whether an agent can be run here.
@@ -96,6 +108,8 @@ pub struct LaunchRequest<'a> {
     pub bridge: Option<BridgeServer>,
     /// The events of the session so far, for an agent that keeps no history.
     pub past: Option<PastEvents>,
+    /// The conversation that the session was created with, for an agent that keeps its own history and has not begun it.
+    pub given: Vec<Arc<Event>>,
     /// Starts the helper programs of an agent inside the daemon; absent if none can be run.
     pub programs: Option<Arc<dyn HelperPrograms>>,
 }
@@ -149,6 +163,24 @@ pub struct Places {
     pub private: Vec<PathBuf>,
     /// The addresses of its model: URLs, or hosts with ports.
     pub endpoints: Vec<String>,
+    /// Databases that it would make anew at every start, because it finds `private` folders empty.
+    pub prepared: Option<PreparedState>,
+}
+
+/// SQLite files that an agent makes where it finds none. They are made once for each version of the program, by the program
+/// itself with nothing to work on, and every agent in the sandbox gets copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreparedState {
+    /// The folder in which the agent looks for them.
+    pub folder: PathBuf,
+    /// The variable that says where that folder is.
+    pub variable: &'static str,
+    /// What to run the program with.
+    pub args: Vec<OsString>,
+    /// What it is sent; once it has answered with a line, its files are there.
+    pub input: Vec<u8>,
+    /// Where prepared files are kept.
+    pub cache: PathBuf,
 }
 
 impl Places {
@@ -195,6 +227,19 @@ pub trait Codec: Send {
 
     /// Returns the codec state that `Provider::codec` needs to resume.
     fn save(&self) -> String;
+
+    /// Returns the revision of that state. As long as it stays the same, `save` returns the same.
+    fn revision(&self) -> u64;
+
+    /// Returns a copy. A command is decided on it, and it replaces the codec once the command is committed.
+    fn boxed_clone(&self) -> Box<dyn Codec>;
+}
+
+impl Clone for Box<dyn Codec> {
+    fn clone(&self) -> Self {
+        // Through the box: a box of a codec is no codec.
+        (**self).boxed_clone()
+    }
 }
 
 /// Something an agent asks its client to do, in the provider's format.

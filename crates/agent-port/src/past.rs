@@ -14,7 +14,7 @@ pub trait EventReader: Send + Sync {
     /// Returns the sequence number of the last event returned.
     fn seq(&self) -> u64;
 
-    /// Returns the events available now; empty at the end. Fails with OBEY-1012 if events are no longer kept.
+    /// Returns the events available now; empty at the end. Fails with OBEY-2016 if events are no longer kept.
     fn available(&mut self) -> Read<'_, Vec<Arc<Event>>>;
 
     /// Skips events that are no longer kept, to the oldest that is.

@@ -42,8 +42,8 @@ pub trait SessionTools: Send + Sync {
         work
     }
 
-    /// Returns the additional tools that are offered by name. They are the same for all sessions and kept
-    /// once.
+    /// Returns the additional tools that are offered by name. They are the same for all sessions that are allowed
+    /// the same, and kept once.
     fn offers(&self) -> Arc<[OfferedTool]> {
         Arc::default()
     }

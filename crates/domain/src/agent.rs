@@ -12,6 +12,7 @@ use crate::id::CallId;
 use crate::permission::{Decision, Mode};
 use crate::request::{PermissionSubject, RequestSubject};
 use crate::resources::{OutOfMemory, ResourceReport};
+use crate::time::Timestamp;
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -23,6 +24,8 @@ pub enum AgentEvent {
         native_session: String,
         model: String,
         version: String,
+        /// The full name of the model, where `model` is a short one; else empty.
+        resolved_model: String,
     },
     /// A turn started. Reported for every turn; a turn that no prompt asked for is the agent's own.
     TurnStarted,
@@ -101,8 +104,20 @@ pub enum AgentEvent {
         ok: bool,
         summary: String,
     },
+    /// The model refuses it until a limit of its use is over; the turn may end with an error because of that.
+    RateLimited {
+        /// When the limit ends, if the agent knows.
+        resumes_at: Option<Timestamp>,
+        reason: String,
+    },
     Notice {
         level: Level,
+        message: String,
+    },
+    /// The model does not answer and will be asked again: its rate limit is reached (`RateLimited`), or it cannot be
+    /// reached (`ConnectionLost`).
+    Waits {
+        code: ErrorCode,
         message: String,
     },
     Logged(String),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::budget::Budget;
 use crate::event::{Attachment, ClientTool};
-use crate::id::{CallId, RequestId};
+use crate::id::{CallId, QueueEntryId, RequestId};
 use crate::permission::{Choice, Decision, Grant, Mode};
 use crate::request::PermissionSubject;
 
@@ -15,6 +16,39 @@ pub enum WhenBusy {
     Refuse,
     /// Add it to the running turn.
     Steer,
+    /// Queue it until the turn, and what was queued before, has ended.
+    Queue,
+}
+
+/// A change of the prompt queue.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueueCommand {
+    Add {
+        text: String,
+        attachments: Vec<Attachment>,
+        by: String,
+    },
+    Edit {
+        entry: QueueEntryId,
+        text: String,
+        by: String,
+    },
+    Move {
+        entry: QueueEntryId,
+        /// The first place is 1.
+        position: u32,
+        by: String,
+    },
+    Drop {
+        entry: QueueEntryId,
+        by: String,
+    },
+    Pause {
+        by: String,
+    },
+    Resume {
+        by: String,
+    },
 }
 
 /// How a session is stopped.
@@ -37,6 +71,17 @@ pub enum Command {
         by: String,
     },
     CancelTurn,
+    Queue(QueueCommand),
+    /// Sets parts of the budget: 0 removes a limit, what is not given stays.
+    SetBudget {
+        change: Budget,
+        by: String,
+    },
+    /// Hides the session from lists, or shows it again.
+    Archive {
+        archived: bool,
+        by: String,
+    },
     Decide {
         request: RequestId,
         decision: Decision,
@@ -95,6 +140,10 @@ pub enum Command {
         tool: String,
         by: String,
     },
+    /// Has every call asked about again that was approved automatically.
+    RevokeAutoApprove {
+        by: String,
+    },
     /// Acquires or releases the right to send input.
     HoldInput {
         holder: Option<String>,
@@ -110,7 +159,16 @@ pub enum Command {
     Configure {
         provider_config: BTreeMap<String, String>,
     },
+    /// Records what an agent outside the daemon did, for a session of the provider `external`: it begins and ends turns as
+    /// an agent's own reports do.
+    Observe {
+        events: Vec<crate::agent::AgentEvent>,
+    },
     /// Records a report of a program outside the daemon: activity and notices, nothing that changes the
     /// session's status.
     Report(crate::event::EventKind),
+    /// Records what became of workers of the session, all of it or nothing.
+    ReportWorkers {
+        events: Vec<crate::event::EventKind>,
+    },
 }

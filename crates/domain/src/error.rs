@@ -42,6 +42,7 @@ pub enum ErrorKind {
     Deadline,
     Unavailable,
     Denied,
+    Unauthenticated,
     Internal,
 }
 
@@ -111,6 +112,30 @@ registry! {
     ItemNotFound = 1040, NotFound, false, "Item not found";
     /// A policy forbids the request.
     PolicyRefused = 1041, Denied, false, "Refused by a policy";
+    /// There is no machine with this id or name, or not for this caller.
+    MachineNotFound = 1050, NotFound, false, "Machine not found";
+    /// The machine is not connected to the relay.
+    MachineOffline = 1051, Unavailable, true, "Machine offline";
+    /// The machine takes sealed connections only.
+    SealedOnly = 1052, State, false, "Not served in the clear through a relay";
+    /// A relay does not take a code, a certificate or a name.
+    RelayRefused = 1053, Denied, false, "Refused by the relay";
+    /// A relay does not answer, or is not the one that was expected.
+    RelayUnreachable = 1054, Unavailable, true, "Relay not reachable";
+    /// A call that waited at a relay has come before.
+    AlreadyDelivered = 1055, State, false, "Call delivered before";
+    /// GitLab or GitHub wants a token, or does not take the one it got.
+    ForgeUnauthenticated = 1060, Unauthenticated, false, "Token of GitLab or GitHub missing or not taken";
+    /// The token does not allow this.
+    ForgeDenied = 1061, Denied, false, "Refused by GitLab or GitHub";
+    /// There is no such project or item, or it is private.
+    ForgeNotFound = 1062, NotFound, false, "Not found on GitLab or GitHub";
+    /// The server takes no more requests for now.
+    ForgeRateLimited = 1063, Exhausted, true, "Rate limit of GitLab or GitHub reached";
+    /// The server does not answer, fails, or is something else.
+    ForgeUnavailable = 1064, Unavailable, true, "GitLab or GitHub not usable";
+    /// The server does not take what was sent.
+    ForgeRefused = 1065, State, false, "Not taken by GitLab or GitHub";
     SessionError = 2000, Internal, false, "Agent session error";
     CampaignNotFound = 2001, NotFound, false, "Campaign not found";
     ProviderUnsupported = 2002, Invalid, false, "Provider not supported";
@@ -131,8 +156,12 @@ registry! {
     ConnectionLost = 2032, Unavailable, true, "Provider connection lost";
     /// The kernel killed the agent, or something it started, because memory ran out.
     OutOfMemory = 2033, Exhausted, false, "Agent out of memory";
+    /// The model refuses for now because too much was asked of it.
+    RateLimited = 2034, Exhausted, true, "Rate limit of the model reached";
     WorktreeNotFound = 2040, NotFound, false, "Worktree not found";
     WorktreeFailed = 2041, State, false, "Worktree cannot be made, used or removed";
+    /// A merge or rebase conflicts; nothing was changed.
+    MergeConflict = 2042, State, false, "Merge conflict";
 }
 
 impl fmt::Display for ErrorCode {

@@ -6,15 +6,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::budget::{Budget, Spending};
 use crate::error::ErrorCode;
 use crate::id::{CallId, RequestId, SessionId, TurnId};
-use crate::permission::{Grant, Mode, Proposal};
+use crate::permission::{Grant, Mode, PermissionAdvice, Proposal};
+use crate::queue::QueueChange;
 use crate::request::{RequestOutcome, RequestSubject};
 use crate::resources::ResourceReport;
 use crate::session::{ProviderKind, Status};
 use crate::time::Timestamp;
 use crate::turn::{EndReason, InterruptReason, TurnOrigin};
 use crate::usage::Usage;
+
+mod todo;
+pub use todo::{Todo, TodoPriority, TodoStatus};
 
 /// One entry of a session's journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,23 +38,6 @@ pub enum Level {
     Info,
     Warning,
     Error,
-}
-
-/// An entry of the agent's to-do list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Todo {
-    pub id: String,
-    pub text: String,
-    pub status: TodoStatus,
-}
-
-/// The progress of a to-do entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TodoStatus {
-    Pending,
-    InProgress,
-    Completed,
 }
 
 /// A tool that a client offers and runs itself.
@@ -77,12 +65,28 @@ pub struct Attachment {
     pub content: String,
 }
 
+impl Attachment {
+    /// The media type of a text that is no file of the user but context from the program that drives the session. An
+    /// agent that can takes it as a system message, the others as any other text.
+    pub const SYSTEM_MEDIA_TYPE: &str = "text/plain;purpose=system";
+
+    pub fn is_system(&self) -> bool {
+        self.media_type == Self::SYSTEM_MEDIA_TYPE
+    }
+}
+
+/// The activity of `ActivityReported` that holds what a client said about a session at its start.
+pub const METADATA_ACTIVITY: &str = "metadata";
+
 /// A command an agent offers, such as `/compact`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCommand {
     pub name: String,
     #[serde(default)]
     pub description: String,
+    /// What its arguments are; empty: it takes none, or the agent does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
 }
 
 /// An MCP server that the agent uses, as reported by the agent.
@@ -148,6 +152,9 @@ pub enum EventKind {
         model: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         version: String,
+        /// The full name of the model, where `model` is a short one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        resolved_model: String,
     },
     AgentExited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,6 +251,9 @@ pub enum EventKind {
         /// What may be remembered with an approval, the default first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         proposals: Vec<Proposal>,
+        /// What a person should know before answering.
+        #[serde(default, skip_serializing_if = "PermissionAdvice::is_empty")]
+        advice: PermissionAdvice,
     },
     RequestSettled {
         request: RequestId,
@@ -315,15 +325,58 @@ pub enum EventKind {
     WorkerProgressed {
         worker: String,
         summary: String,
+        /// What it has spent so far, if it is a session of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Spending>,
     },
     WorkerFinished {
         worker: String,
         ok: bool,
         summary: String,
+        /// What it has spent in all, if it is a session of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Spending>,
     },
     InputHolderChanged {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
+    },
+    /// The prompts that wait changed.
+    QueueChanged {
+        #[serde(flatten)]
+        change: QueueChange,
+    },
+    /// What the session may spend in all from now on.
+    BudgetChanged {
+        budget: Budget,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        by: String,
+    },
+    /// The model refuses the agent until a limit of its use is over. If that ended the turn, the session goes on by itself.
+    RateLimited {
+        resumes_at: Timestamp,
+        reason: String,
+        /// How often in a row.
+        attempt: u32,
+    },
+    /// The session no longer waits for the rate limit.
+    RateLimitEnded {},
+    /// The session is hidden from lists, or shown again.
+    ArchiveChanged {
+        archived: bool,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        by: String,
+    },
+    /// Everything before is copied from another session; this one starts here.
+    SessionForked {
+        from: SessionId,
+        /// The last event that was copied.
+        seq: u64,
+        /// What the agent is told of it with its first prompt; empty: it resumes the conversation by its own means.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        history: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        by: String,
     },
     /// Something a person should know: a retry, a refusal, a budget.
     Notice {
@@ -397,6 +450,12 @@ impl EventKind {
             Self::WorkerProgressed { .. } => "worker_progressed",
             Self::WorkerFinished { .. } => "worker_finished",
             Self::InputHolderChanged { .. } => "input_holder_changed",
+            Self::QueueChanged { .. } => "queue_changed",
+            Self::BudgetChanged { .. } => "budget_changed",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::RateLimitEnded {} => "rate_limit_ended",
+            Self::ArchiveChanged { .. } => "archive_changed",
+            Self::SessionForked { .. } => "session_forked",
             Self::Notice { .. } => "notice",
             Self::ActivityReported { .. } => "activity_reported",
             Self::Unparsed { .. } => "unparsed",

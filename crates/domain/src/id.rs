@@ -100,6 +100,11 @@ number_id! {
     RequestId, "req_"
 }
 
+number_id! {
+    /// An entry of a session's prompt queue, counted from 1.
+    QueueEntryId, "q_"
+}
+
 /// The prefix of every session id.
 pub const SESSION_PREFIX: &str = "sess_";
 

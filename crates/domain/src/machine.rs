@@ -1,15 +1,23 @@
 //! The rules of one session's life. Given an input, decides what must happen next. Performs nothing; knows no
 //! clock, no protocol, no agent. An input that is refused changes nothing.
 
+mod advice;
+mod budgets;
 mod fit;
+mod fork;
 mod grants;
 mod life;
+mod observe;
+mod queue;
 mod requests;
+mod shared_budgets;
 mod tools;
 mod turns;
 
 #[cfg(test)]
 mod tests;
+
+pub use fork::Fork;
 
 use std::time::Duration;
 
@@ -22,6 +30,7 @@ use crate::redact::{self, KeepAll, Originals, Redact};
 use crate::request::{PermissionSubject, is_bridged};
 use crate::resources::OutOfMemory;
 use crate::session::{SessionSpec, Status};
+use crate::shared_budget::{SharedScope, UsedUpBudget};
 use crate::state::State;
 use crate::time::Timestamp;
 use requests::Answer;
@@ -52,10 +61,16 @@ pub enum Input {
     /// The kernel killed processes of the agent; the agent itself may go on.
     OutOfMemory(OutOfMemory),
     Timer(Timer),
+    /// A shared budget is used up, or its day is over, or somebody raised it; `set_shared_budget` says how it stands.
+    SharedBudgetChanged {
+        raised_by: Option<String>,
+    },
     /// The daemon restarted and is attached to the living agent again.
     Reattached,
     /// The daemon restarted; the agent ran inside the old one and has ended, but its history is kept.
     Revived,
+    /// The state so far is the copied history of another session.
+    Forked(Fork),
 }
 
 /// An effect the rules want carried out, in order.
@@ -71,6 +86,11 @@ pub enum Effect {
     Terminate(StopStep),
     Arm(Timer, Duration),
     Disarm(Timer),
+    /// Raise a budget that the session shares, for all who share it.
+    RaiseSharedBudget {
+        scope: SharedScope,
+        by: String,
+    },
 }
 
 /// The steps of ending an agent, each more forceful than the last.
@@ -105,6 +125,10 @@ pub enum Timer {
     Idle,
     /// Deadline for a client to run a tool.
     Tool,
+    /// End of the working time that the budget allows.
+    Budget,
+    /// End of a model's rate limit.
+    RateLimit,
 }
 
 /// What follows a stop in progress.
@@ -136,6 +160,8 @@ pub struct Machine {
     tool_deadline: Option<Timestamp>,
     /// What was redacted from the state but is needed to act. Stored by the caller across a crash.
     originals: Originals,
+    /// The used-up budget that the session shares. Not rebuilt after a crash: the caller sets it before every input.
+    shared: Option<UsedUpBudget>,
 }
 
 /// The result of applying an input.
@@ -162,7 +188,13 @@ impl Machine {
             grace_ran_out: false,
             tool_deadline: None,
             originals: Originals::default(),
+            shared: None,
         }
+    }
+
+    /// Says which budget that the session shares is used up.
+    pub fn set_shared_budget(&mut self, used_up: Option<UsedUpBudget>) {
+        self.shared = used_up;
     }
 
     /// Restores what an earlier daemon stored beside the state.
@@ -217,8 +249,10 @@ impl Machine {
             Input::AgentExited(exit) => step.agent_exited(&exit),
             Input::OutOfMemory(killed) => step.out_of_memory(killed),
             Input::Timer(timer) => step.timer(timer),
+            Input::SharedBudgetChanged { raised_by } => step.shared_budget_changed(raised_by),
             Input::Reattached => step.reattached(),
             Input::Revived => step.revived(),
+            Input::Forked(fork) => step.forked(fork),
         }
         Ok(step.decided)
     }
@@ -274,6 +308,9 @@ impl Transition<'_> {
     fn change_status_because(&mut self, to: Status, message: impl Into<String>, code: Option<ErrorCode>) {
         let from = self.state().status;
         if from != to {
+            if from == Status::Running && self.state().rate_limit.is_some() {
+                self.disarm(Timer::RateLimit);
+            }
             self.record(EventKind::StatusChanged { from, to, message: message.into(), code });
             self.watch_idleness(from, to);
         }
@@ -297,7 +334,18 @@ impl Transition<'_> {
                 self.prompt(text, attachments, when_busy, by)
             }
             Command::CancelTurn => {
-                self.cancel_turn();
+                self.check_turn_is_ours()?;
+                if !self.forget_rate_limit() {
+                    self.cancel_turn();
+                }
+                Ok(())
+            }
+            Command::Queue(command) => self.queue_command(command),
+            Command::SetBudget { change, by } => self.set_budget(change, by),
+            Command::Archive { archived, by } => {
+                if self.state().archived != archived {
+                    self.record(EventKind::ArchiveChanged { archived, by });
+                }
                 Ok(())
             }
             Command::Decide { request, decision, message, updated_input, grant, by } => {
@@ -316,6 +364,10 @@ impl Transition<'_> {
             }
             Command::Compact => self.compact(),
             Command::SetGrant { grant, by } => self.set_grant(*grant, by),
+            Command::RevokeAutoApprove { by } => {
+                self.revoke_auto_approve(by);
+                Ok(())
+            }
             Command::ClearGrants { tool, by } => {
                 self.clear_grants(&tool, by);
                 Ok(())
@@ -327,24 +379,29 @@ impl Transition<'_> {
             Command::Stop { how } => self.stop(how),
             Command::Restart { provider_config } => self.restart(provider_config),
             Command::Configure { provider_config } => self.configure(provider_config),
-            Command::Report(kind) => self.report(kind),
+            Command::Observe { events } => self.observe(events),
+            Command::Report(kind) => self.report(vec![kind]),
+            Command::ReportWorkers { events } => self.report(events),
         }
     }
 
-    /// Records a report from outside. Only events that cannot change the session's status are accepted.
-    fn report(&mut self, kind: EventKind) -> Result<(), Error> {
-        let speaks_only = matches!(
-            kind,
-            EventKind::ActivityReported { .. }
-                | EventKind::Notice { .. }
-                | EventKind::SessionCreated { .. }
-                | EventKind::WorkerStarted { .. }
-                | EventKind::WorkerFinished { .. }
-        );
-        if !speaks_only {
+    /// Records reports from outside. Only events that cannot change the session's status are accepted.
+    fn report(&mut self, events: Vec<EventKind>) -> Result<(), Error> {
+        let speaks_only = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::ActivityReported { .. }
+                    | EventKind::Notice { .. }
+                    | EventKind::SessionCreated { .. }
+                    | EventKind::WorkerStarted { .. }
+                    | EventKind::WorkerProgressed { .. }
+                    | EventKind::WorkerFinished { .. }
+            )
+        };
+        if let Some(kind) = events.iter().find(|kind| !speaks_only(kind)) {
             return Err(Error::invalid("report", format_args!("{} cannot be reported", kind.name())));
         }
-        self.record(kind);
+        events.into_iter().for_each(|kind| self.record(kind));
         self.check_budget();
         Ok(())
     }

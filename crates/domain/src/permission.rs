@@ -1,6 +1,7 @@
 //! What may be done without asking: modes, decisions, grants, and rules. Knows nothing of clients; it only
 //! decides whether a call is already allowed.
 
+pub mod advice;
 mod glob;
 pub mod grant;
 pub mod pattern;
@@ -10,6 +11,7 @@ mod shell;
 
 use serde::{Deserialize, Serialize};
 
+pub use advice::PermissionAdvice;
 pub use grant::{Coverage, Grant, GrantAction, Place, Principal, Scope};
 pub use proposal::{Choice, Proposal};
 pub use rules::{PermissionRule, PermissionRules, RuleAction, RuleVerdict};
@@ -85,6 +87,8 @@ pub struct CallEvaluation {
     pub verdict: RuleVerdict,
     /// The call's paths with links resolved; see [`pattern::paths_of`].
     pub real_paths: Vec<std::path::PathBuf>,
+    /// For people: which rule asks, or which one came closest and does not cover the call.
+    pub explanation: String,
 }
 
 #[cfg(test)]

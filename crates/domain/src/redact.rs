@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::event::{EventKind, Todo};
-use crate::id::RequestId;
+use crate::event::{Attachment, EventKind, Todo};
+use crate::id::{QueueEntryId, RequestId};
 use crate::permission::{Coverage, Grant};
+use crate::queue::QueueChange;
 use crate::request::{PermissionSubject, RequestOutcome, RequestSubject};
 use crate::state::State;
 use crate::turn::PendingPrompt;
@@ -55,11 +56,13 @@ pub struct Originals {
     pub asks: BTreeMap<RequestId, RequestSubject>,
     /// The prompt that is pending until its agent is ready.
     pub untold: Option<PendingPrompt>,
+    /// Queued prompts as they were sent.
+    pub queued: BTreeMap<QueueEntryId, PendingPrompt>,
 }
 
 impl Originals {
     pub fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.untold.is_none()
+        self.asks.is_empty() && self.untold.is_none() && self.queued.is_empty()
     }
 
     /// Handles an event before the state does; `original` is its unredacted form if something was redacted.
@@ -82,7 +85,34 @@ impl Originals {
                 }
             }
             EventKind::AgentReady { .. } | EventKind::TurnEnded { .. } => self.untold = None,
+            EventKind::QueueChanged { change } => self.note_queue(state, change, original.is_some()),
             _ => {}
+        }
+    }
+
+    /// Keeps the true form of what is queued, for as long as it waits.
+    fn note_queue(&mut self, state: &State, change: &QueueChange, is_redacted: bool) {
+        match change {
+            QueueChange::Added { entry, prompt, attachments, .. } if is_redacted => {
+                let prompt = PendingPrompt { text: prompt.clone(), attachments: attachments.clone() };
+                self.queued.insert(*entry, prompt);
+            }
+            QueueChange::Edited { entry, prompt, .. } => {
+                let kept = self.queued.remove(entry).map(|prompt| prompt.attachments);
+                let shown = || state.queue.find(*entry).map(|queued| queued.attachments.clone());
+                // Attachments keep their true form although the text has nothing to hide any more.
+                if is_redacted || kept.as_ref().is_some_and(|files| !files.is_empty()) {
+                    let attachments = kept.or_else(shown).unwrap_or_default();
+                    self.queued.insert(*entry, PendingPrompt { text: prompt.clone(), attachments });
+                }
+            }
+            QueueChange::Dropped { entry, .. } | QueueChange::Sent { entry, .. } => {
+                self.queued.remove(entry);
+            }
+            QueueChange::Added { .. }
+            | QueueChange::Moved { .. }
+            | QueueChange::Paused { .. }
+            | QueueChange::Resumed { .. } => {}
         }
     }
 }
@@ -115,26 +145,29 @@ pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
         | EventKind::PlanModeChanged { .. }
         | EventKind::ModelChanged { .. }
         | EventKind::UsageReported { .. }
+        | EventKind::BudgetChanged { .. }
+        | EventKind::RateLimitEnded {}
+        | EventKind::ArchiveChanged { .. }
         | EventKind::InputHolderChanged { .. } => false,
         EventKind::SessionCreated { name, .. } | EventKind::Renamed { name } => text(name),
         EventKind::StatusChanged { message, .. }
         | EventKind::AgentExited { message, .. }
         | EventKind::Notice { message, .. } => text(message),
         EventKind::TurnStarted { prompt, attachments, .. } => {
-            let said = text(prompt);
-            attachments.iter_mut().fold(said, |any, file| {
-                let clean = redact.redact_base64(&file.media_type, &file.content);
-                let held = clean.map(|clean| file.content = clean).is_some();
-                text(&mut file.name) | held | any
-            })
+            text(prompt) | redact_attachments(attachments, redact)
+        }
+        EventKind::QueueChanged { change } => redact_queue_change(change, redact),
+        EventKind::RateLimited { reason: said, .. } | EventKind::SessionForked { history: said, .. } => {
+            text(said)
         }
         EventKind::MessageAdded { text: message, .. } => text(message),
         EventKind::ToolStarted { input, title, .. } => redact_value(input, redact) | text(title),
         EventKind::ToolFinished { output, .. } => text(output),
         EventKind::TurnEnded { text: said, error, .. } => text(said) | text(error),
-        EventKind::RequestOpened { ask, proposals, .. } => {
+        EventKind::RequestOpened { ask, proposals, advice, .. } => {
             let offered = proposals.iter_mut().fold(false, |any, proposal| text(&mut proposal.text) | any);
-            redact_ask(ask, redact) | offered
+            let advised = text(&mut advice.not_covered);
+            redact_ask(ask, redact) | offered | advised
         }
         EventKind::RequestSettled { outcome, message, grant, .. } => {
             let granted = grant.as_mut().is_some_and(|grant| redact_grant(grant, redact));
@@ -144,7 +177,9 @@ pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
             grants.iter_mut().fold(false, |any, grant| redact_grant(grant, redact) | any)
         }
         EventKind::TodosChanged { todos } => {
-            todos.iter_mut().fold(false, |any, Todo { text: item, .. }| text(item) | any)
+            todos.iter_mut().fold(false, |any, Todo { text: item, description, active_form, .. }| {
+                text(item) | text(description) | text(active_form) | any
+            })
         }
         EventKind::CommandsChanged { commands } => {
             commands.iter_mut().fold(false, |any, command| text(&mut command.description) | any)
@@ -167,7 +202,29 @@ pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
     }
 }
 
-fn redact_text(text: &mut String, redact: &dyn Redact) -> bool {
+fn redact_attachments(attachments: &mut [Attachment], redact: &dyn Redact) -> bool {
+    attachments.iter_mut().fold(false, |any, file| {
+        let clean = redact.redact_base64(&file.media_type, &file.content);
+        let held = clean.map(|clean| file.content = clean).is_some();
+        redact_text(&mut file.name, redact) | held | any
+    })
+}
+
+fn redact_queue_change(change: &mut QueueChange, redact: &dyn Redact) -> bool {
+    match change {
+        QueueChange::Added { prompt, attachments, .. } => {
+            redact_text(prompt, redact) | redact_attachments(attachments, redact)
+        }
+        QueueChange::Edited { prompt, .. } => redact_text(prompt, redact),
+        QueueChange::Moved { .. }
+        | QueueChange::Dropped { .. }
+        | QueueChange::Sent { .. }
+        | QueueChange::Paused { .. }
+        | QueueChange::Resumed { .. } => false,
+    }
+}
+
+pub(crate) fn redact_text(text: &mut String, redact: &dyn Redact) -> bool {
     let clean = if text.is_empty() { None } else { redact.redact(text) };
     clean.map(|clean| *text = clean).is_some()
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::{CallId, RequestId};
+use crate::id::{CallId, RequestId, TurnId};
 use crate::limits;
-use crate::permission::{Decision, Proposal};
+use crate::permission::{Decision, PermissionAdvice, Proposal};
 use crate::time::Timestamp;
 
 /// What a permission request is about.
@@ -88,6 +88,12 @@ pub struct PendingRequest {
     /// What may be remembered with an approval, the default first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
+    /// What a person should know before answering.
+    #[serde(default, skip_serializing_if = "PermissionAdvice::is_empty")]
+    pub advice: PermissionAdvice,
+    /// The turn that it ends with; a worker's request, and one that is asked between turns, has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
 }
 
 /// How a request ended.
@@ -198,9 +204,24 @@ pub fn denial(tool: &str, by: &str, message: &str) -> String {
     if message.is_empty() { format!("{who}: {tool}") } else { format!("{who}: {tool}: {message}") }
 }
 
+/// Returns a denial as it is said to an agent whose protocol has no place for the reason. What no person denied says so itself.
+pub fn spoken_denial(message: &str) -> String {
+    if message.starts_with("Permission ") { message.to_owned() } else { format!("I denied that: {message}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_denial_by_a_person_is_worded_in_the_first_person() {
+        assert_eq!(spoken_denial("not now"), "I denied that: not now");
+        let told = denial("move", settlers::TIMEOUT, "nobody answered within 60 s");
+        assert_eq!(
+            spoken_denial(&told),
+            "Permission request timed out for: move: nobody answered within 60 s"
+        );
+    }
 
     #[test]
     fn a_denial_says_who_denied() {

@@ -23,12 +23,21 @@ pub enum ProviderKind {
     Acp,
     /// The built-in agent that follows a script in its prompt; needs no model.
     Scripted,
+    /// An agent that runs outside the daemon and whose activity is reported to it; takes no prompts.
+    External,
 }
 
 impl ProviderKind {
     /// Every provider.
-    pub const ALL: [ProviderKind; 6] =
-        [Self::ClaudeCode, Self::Openclaw, Self::Codex, Self::OpenaiApi, Self::Acp, Self::Scripted];
+    pub const ALL: [ProviderKind; 7] = [
+        Self::ClaudeCode,
+        Self::Openclaw,
+        Self::Codex,
+        Self::OpenaiApi,
+        Self::Acp,
+        Self::Scripted,
+        Self::External,
+    ];
 
     /// Returns the printed name.
     pub fn name(self) -> &'static str {
@@ -39,6 +48,7 @@ impl ProviderKind {
             Self::OpenaiApi => "openai-api",
             Self::Acp => "acp",
             Self::Scripted => "scripted",
+            Self::External => "external",
         }
     }
 
@@ -168,10 +178,40 @@ pub struct SessionSpec {
     /// Whether secrets are taken out of its events, as its campaign says; nothing: as the daemon is configured.
     #[serde(default)]
     pub scrub: Option<bool>,
+    /// Workers that its agent may have at a time; 0: it may start none with the tools for that.
+    #[serde(default)]
+    pub workers: u32,
     pub created_at: Timestamp,
 }
 
 impl SessionSpec {
+    /// Returns a session in a folder with nothing else chosen.
+    pub fn new(id: SessionId, provider: ProviderKind, folder: PathBuf) -> Self {
+        Self {
+            id,
+            campaign_id: None,
+            provider,
+            model: String::new(),
+            name: String::new(),
+            festival_id: String::new(),
+            task_id: String::new(),
+            parent: None,
+            root: folder.clone(),
+            working_dir: folder,
+            provider_config: BTreeMap::new(),
+            environment: BTreeMap::new(),
+            max_tokens: 0,
+            timeout: None,
+            mode: Mode::default(),
+            launch: LaunchPolicy::default(),
+            upkeep: Timeouts::default(),
+            containment: Containment::default(),
+            scrub: None,
+            workers: 0,
+            created_at: Timestamp::default(),
+        }
+    }
+
     /// Returns the folders in which the session's calls are made.
     pub fn place(&self) -> Place<'_> {
         // Sessions of an older version have no root.

@@ -1,22 +1,35 @@
 //! The current state of a session: the fold of its journal. `evolve` is the only way state changes, so that
-//! replaying a journal gives the same state as having lived through it.
+//! replaying a journal gives the same state as recording it did.
+
+mod reported;
+mod spending;
+mod title;
+mod workers;
+
+pub(crate) use spending::elapsed_ms;
+pub use spending::{ForkOrigin, RateLimit};
+pub use workers::Worker;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, Spending};
 use crate::error::ErrorCode;
 use crate::event::{ClientTool, EventKind, Todo, ToolServer};
-use crate::id::RequestId;
+use crate::id::{CallId, RequestId};
 use crate::limits;
+use crate::overview::{LastLine, ModelWait, TurnOutcome, WaitCause};
 use crate::permission::{Grant, Mode, Scope};
+use crate::queue::PromptQueue;
 use crate::request::{PendingRequest, RequestSubject, SettledRequest};
 use crate::resources::ResourceReport;
 use crate::session::{SessionSpec, Status};
 use crate::time::Timestamp;
 use crate::tools::{self, ClientToolQueue};
-use crate::turn::{COMPACT, OpenTurn, PendingPrompt};
+use crate::turn::{COMPACT, EndReason, OpenTurn, PendingPrompt};
 use crate::usage::Usage;
+use crate::worker::AutoApproved;
 
 /// The changing part of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +37,13 @@ use crate::usage::Usage;
 pub struct State {
     pub status: Status,
     pub name: String,
+    /// What the session is about; see `shown_title`.
+    pub title: String,
     pub model: String,
+    /// What the agent says the model is called in full; empty: as `model`.
+    pub resolved_model: String,
+    /// What clients of betcode.v1 said about the session that nothing here uses.
+    pub metadata: BTreeMap<String, String>,
     pub mode: Mode,
     /// 0 if there is no process.
     pub pid: u32,
@@ -40,6 +59,10 @@ pub struct State {
     pub turn: Option<OpenTurn>,
     /// Turns started so far.
     pub turns: u64,
+    /// Calls in progress that no turn ends, with their tools: those of sub-agents, and those between turns.
+    pub background_calls: BTreeMap<CallId, String>,
+    /// Workers that have started and not ended, by the name their agent gives them.
+    pub workers: BTreeMap<String, Worker>,
     pub requests: BTreeMap<RequestId, PendingRequest>,
     pub requests_opened: u64,
     pub settled: VecDeque<SettledRequest>,
@@ -74,6 +97,36 @@ pub struct State {
     pub stderr_tail: VecDeque<String>,
     /// What the last agent that ended had used.
     pub resources: Option<ResourceReport>,
+    /// How the last turn ended; nothing before the first one has.
+    pub last_turn: Option<TurnOutcome>,
+    /// The last line that the agent wrote, or what it did last.
+    pub last_line: LastLine,
+    /// The model keeps the open turn waiting, as the agent reports it.
+    pub model_wait: Option<ModelWait>,
+    /// The agent has reported usage at least once: until then the sum is unknown, not 0.
+    pub is_usage_reported: bool,
+    /// Prompts that wait.
+    pub queue: PromptQueue,
+    /// The budget that was set after the session was created.
+    pub budget: Option<Budget>,
+    /// Calls started so far.
+    pub calls: u64,
+    /// How long turns were open, without the open one.
+    pub work_ms: u64,
+    /// The last turn was ended because the budget was used up.
+    pub stopped_by_budget: bool,
+    /// The rate limit that the session waits for.
+    pub rate_limit: Option<RateLimit>,
+    /// Rate limits met in a row.
+    pub rate_limits_met: u32,
+    /// Hidden from lists.
+    pub archived: bool,
+    /// Where the history before came from.
+    pub fork: Option<ForkOrigin>,
+    /// What workers that have ended spent.
+    pub workers_spent: Spending,
+    /// Calls that were approved automatically.
+    pub auto_approved: AutoApproved,
 }
 
 /// Settings that must be sent to the agent once it is ready.
@@ -87,11 +140,14 @@ pub struct PendingSettings {
 impl State {
     /// Returns the state of a session in which nothing has happened yet.
     pub fn new(spec: &SessionSpec) -> Self {
-        Self { name: spec.name.clone(), model: spec.model.clone(), mode: spec.mode, ..Self::default() }
+        let (name, title) = (spec.name.clone(), title::given(spec));
+        Self { name, title, model: spec.model.clone(), mode: spec.mode, ..Self::default() }
     }
 
     /// Applies an event.
     pub fn evolve(&mut self, at: Timestamp, kind: &EventKind) {
+        self.evolve_overview(at, kind);
+        self.evolve_title(kind);
         match kind {
             EventKind::StatusChanged { .. }
             | EventKind::AgentStarted { .. }
@@ -107,31 +163,18 @@ impl State {
             EventKind::RequestOpened { .. }
             | EventKind::RequestSettled { .. }
             | EventKind::GrantsChanged { .. } => self.evolve_requests(at, kind),
+            EventKind::WorkerStarted { .. }
+            | EventKind::WorkerProgressed { .. }
+            | EventKind::WorkerFinished { .. } => self.evolve_workers(at, kind),
             EventKind::Renamed { name } => self.name.clone_from(name),
             EventKind::ModeChanged { mode } => {
                 self.mode = *mode;
                 self.untold.mode = self.status == Status::Starting;
             }
-            EventKind::ModelChanged { model } => self.model.clone_from(model),
+            EventKind::ModelChanged { .. } => self.evolve_model(kind),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
             EventKind::ServersChanged { servers } => self.servers.clone_from(servers),
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
-                self.usage.add(usage);
-                self.context_tokens = context_tokens.or(self.context_tokens);
-                self.context_window = context_window.or(self.context_window);
-            }
-            EventKind::Compacted { tokens_after, .. } => {
-                self.compacted = true;
-                self.context_tokens = *tokens_after;
-                // The summary.
-                self.context_messages = 1;
-            }
-            EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
-                let reported =
-                    Usage { input_tokens: *tokens_input, output_tokens: *tokens_output, ..Usage::default() };
-                self.usage.add(&reported);
-                self.last_activity_at = Some(at);
-            }
+            EventKind::ActivityReported { .. } => self.evolve_activity(at, kind),
             EventKind::ToolsRegistered { source, tools } => {
                 tools::register(&mut self.tools, source, tools);
                 self.tools_revision += 1;
@@ -152,14 +195,50 @@ impl State {
             EventKind::TextDelta { .. }
             | EventKind::ThinkingDelta { .. }
             | EventKind::ToolProgress { .. } => self.last_activity_at = Some(at),
+            EventKind::UsageReported { .. }
+            | EventKind::Compacted { .. }
+            | EventKind::QueueChanged { .. }
+            | EventKind::BudgetChanged { .. }
+            | EventKind::RateLimited { .. }
+            | EventKind::RateLimitEnded {}
+            | EventKind::ArchiveChanged { .. }
+            | EventKind::SessionForked { .. } => self.evolve_spending(at, kind),
             EventKind::SessionCreated { .. }
             | EventKind::PlanModeChanged { .. }
             | EventKind::CommandsChanged { .. }
-            | EventKind::WorkerStarted { .. }
-            | EventKind::WorkerProgressed { .. }
-            | EventKind::WorkerFinished { .. }
             | EventKind::Notice { .. }
             | EventKind::Unparsed { .. } => {}
+        }
+    }
+
+    /// Applies what only the overview of sessions shows.
+    fn evolve_overview(&mut self, at: Timestamp, kind: &EventKind) {
+        match kind {
+            EventKind::TextDelta { text, parent: None } => self.last_line.append(text),
+            EventKind::TurnStarted { prompt, .. } => self.last_line.replace(prompt),
+            EventKind::ToolStarted { tool, title, .. } => {
+                self.last_line.replace(if title.is_empty() { tool } else { title });
+            }
+            EventKind::TurnEnded { turn, reason, text, error } => {
+                self.last_line.replace_with_end(if text.is_empty() { error } else { text });
+                let outcome = TurnOutcome::new(*turn, *reason, error, at);
+                self.last_turn = Some(outcome);
+            }
+            EventKind::UsageReported { .. } => self.is_usage_reported = true,
+            EventKind::ActivityReported { tokens_input, tokens_output, .. } => {
+                self.is_usage_reported |= *tokens_input > 0 || *tokens_output > 0;
+            }
+            // A restart is a new beginning: how the run before it ended is no longer worth a look.
+            EventKind::Restarted { .. } => self.last_turn = None,
+            EventKind::Notice { code, message, .. } if self.turn.is_some() => {
+                if let Some(cause) = code.and_then(WaitCause::of_code) {
+                    self.model_wait = Some(ModelWait::new(cause, at, message));
+                }
+            }
+            _ => {}
+        }
+        if ends_model_wait(kind) {
+            self.model_wait = None;
         }
     }
 
@@ -168,15 +247,17 @@ impl State {
         match kind {
             EventKind::StatusChanged { to, message, code, .. } => self.change_status(at, *to, message, *code),
             EventKind::AgentStarted { pid } => self.pid = *pid,
-            EventKind::AgentReady { native_session, model, .. } => {
+            EventKind::AgentReady { native_session, .. } => {
                 if !native_session.is_empty() {
                     self.native_session.clone_from(native_session);
                 }
-                if !model.is_empty() {
-                    self.model.clone_from(model);
-                }
-                if let Some(turn) = &mut self.turn {
-                    turn.untold = None;
+                self.evolve_model(kind);
+                let told = self.turn.as_mut().and_then(|turn| turn.untold.take()).is_some();
+                if let Some(fork) = &mut self.fork {
+                    fork.branches = false;
+                    if told {
+                        fork.history.clear();
+                    }
                 }
                 self.untold = PendingSettings::default();
             }
@@ -209,6 +290,7 @@ impl State {
         if to.is_terminal() {
             self.ended_at = Some(at);
             self.pid = 0;
+            self.rate_limit = None;
         }
         if to == Status::Failed {
             message.clone_into(&mut self.error);
@@ -235,9 +317,22 @@ impl State {
                     interrupted: None,
                     compacting: prompt == COMPACT,
                     calls: BTreeMap::new(),
+                    started_at: Some(at),
                 });
+                self.stopped_by_budget = false;
+                self.rate_limit = None;
+                if let Some(fork) = self.fork.as_mut().filter(|_| told) {
+                    fork.history.clear();
+                }
             }
-            EventKind::TurnEnded { text, .. } => {
+            EventKind::TurnEnded { text, reason, .. } => {
+                let open = self.turn.as_ref().and_then(|turn| turn.started_at);
+                self.work_ms = self.work_ms.saturating_add(open.map_or(0, |from| elapsed_ms(from, at)));
+                self.stopped_by_budget = *reason == EndReason::BudgetExceeded;
+                if *reason != EndReason::Failed {
+                    self.rate_limit = None;
+                    self.rate_limits_met = 0;
+                }
                 let compacted = self.turn.take().is_none_or(|turn| turn.compacting);
                 if !compacted {
                     self.count_message(text);
@@ -248,15 +343,17 @@ impl State {
                     turn.interrupted = Some(*reason);
                 }
             }
-            EventKind::ToolStarted { call, tool, .. } => {
-                if let Some(turn) = &mut self.turn {
-                    turn.calls.insert(call.clone(), tool.clone());
-                }
+            EventKind::ToolStarted { call, tool, parent, .. } => {
+                self.calls += 1;
+                let of_turn = self.turn.as_mut().filter(|_| parent.is_none());
+                let calls = of_turn.map_or(&mut self.background_calls, |turn| &mut turn.calls);
+                calls.insert(call.clone(), tool.clone());
             }
             EventKind::ToolFinished { call, .. } => {
                 if let Some(turn) = &mut self.turn {
                     turn.calls.remove(call);
                 }
+                self.background_calls.remove(call);
             }
             _ => {}
         }
@@ -265,7 +362,7 @@ impl State {
     /// Applies events of requests and grants.
     fn evolve_requests(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
-            EventKind::RequestOpened { request, native, ask, proposals, .. } => {
+            EventKind::RequestOpened { request, native, ask, proposals, advice, .. } => {
                 self.requests_opened = request.0;
                 if let RequestSubject::ClientTool { tool, .. } = ask
                     && let Some(tool) = tools::find(&self.tools, tool)
@@ -278,6 +375,8 @@ impl State {
                     asked_at: at,
                     ask: ask.clone(),
                     proposals: proposals.clone(),
+                    advice: advice.clone(),
+                    turn: self.turn.as_ref().filter(|_| !self.is_of_worker(ask)).map(|turn| turn.id),
                 };
                 self.requests.insert(*request, pending);
             }
@@ -288,6 +387,7 @@ impl State {
                         self.grants.push(Grant::clone(grant));
                     }
                 }
+                self.note_automatic(at, *request, used_grant);
                 self.use_grant(used_grant);
                 self.tool_calls.settle(at, *request);
                 let Some(mut pending) = self.requests.remove(request) else { return };
@@ -326,8 +426,40 @@ impl State {
         }
     }
 
+    /// Returns whether a sub-agent asks, whose work no turn ends.
+    fn is_of_worker(&self, ask: &RequestSubject) -> bool {
+        let is_background = |call: &CallId| self.background_calls.contains_key(call);
+        match ask {
+            RequestSubject::Permission(permission) => {
+                permission.parent.is_some() || permission.call.as_ref().is_some_and(is_background)
+            }
+            RequestSubject::Question { call, .. } => call.as_ref().is_some_and(is_background),
+            RequestSubject::ClientTool { call, .. } => is_background(call),
+        }
+    }
+
+    /// Returns whether something goes on without a turn: a worker, a call, or a request that waits.
+    pub fn is_busy_between_turns(&self) -> bool {
+        !self.workers.is_empty() || !self.background_calls.is_empty() || !self.requests.is_empty()
+    }
+
     /// Returns how a request was settled, if it was and is still kept.
     pub fn settled_request(&self, id: RequestId) -> Option<&SettledRequest> {
         self.settled.iter().rev().find(|settled| settled.request.id == id)
     }
+}
+
+/// Returns whether an event shows that the model answers again, or that nobody waits for it any more.
+fn ends_model_wait(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::TurnStarted { .. }
+            | EventKind::TurnEnded { .. }
+            | EventKind::UsageReported { .. }
+            | EventKind::StatusChanged { .. }
+    )
 }

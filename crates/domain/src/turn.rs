@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Attachment;
 use crate::id::{CallId, TurnId};
+use crate::time::Timestamp;
 
 /// Why a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +23,37 @@ pub enum EndReason {
     BudgetExceeded,
     /// The agent died, or the daemon did and could not preserve the turn.
     Interrupted,
+}
+
+impl EndReason {
+    /// Every reason.
+    pub const ALL: [EndReason; 7] = [
+        Self::Completed,
+        Self::Cancelled,
+        Self::Failed,
+        Self::Refused,
+        Self::LimitReached,
+        Self::BudgetExceeded,
+        Self::Interrupted,
+    ];
+
+    /// Returns the stored name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::LimitReached => "limit_reached",
+            Self::BudgetExceeded => "budget_exceeded",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Parses the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == text)
+    }
 }
 
 /// Who started a turn.
@@ -46,6 +78,9 @@ pub enum InterruptReason {
 /// The prompt of a turn that compacts the conversation; agents know it by this name.
 pub const COMPACT: &str = "/compact";
 
+/// The prompt by which an agent goes on with what was interrupted.
+pub const GO_ON: &str = "Go on where you stopped.";
+
 /// A prompt that is pending until its agent is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingPrompt {
@@ -66,4 +101,7 @@ pub struct OpenTurn {
     pub compacting: bool,
     /// Calls that started and have not finished, with their tools.
     pub calls: BTreeMap<CallId, String>,
+    /// Absent in turns that a former version opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
 }

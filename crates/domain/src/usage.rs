@@ -18,6 +18,9 @@ pub struct Usage {
     /// Cost as the agent reports it, in millionths of a US dollar.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_micro_usd: u64,
+    /// Cost of tokens whose cost the agent has not reported (yet), estimated from the price table, in the same unit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub estimated_micro_usd: u64,
 }
 
 fn is_zero(value: &u64) -> bool {
@@ -32,6 +35,11 @@ impl Usage {
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(more.cache_read_tokens);
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(more.cache_write_tokens);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(more.cost_micro_usd);
+        // A reported cost includes that of the tokens before it.
+        self.estimated_micro_usd = match more.cost_micro_usd {
+            0 => self.estimated_micro_usd.saturating_add(more.estimated_micro_usd),
+            _ => more.estimated_micro_usd,
+        };
     }
 
     /// Returns what is in `self` beyond `reported`, field by field.
@@ -42,6 +50,7 @@ impl Usage {
             cache_read_tokens: self.cache_read_tokens.saturating_sub(reported.cache_read_tokens),
             cache_write_tokens: self.cache_write_tokens.saturating_sub(reported.cache_write_tokens),
             cost_micro_usd: self.cost_micro_usd.saturating_sub(reported.cost_micro_usd),
+            estimated_micro_usd: self.estimated_micro_usd.saturating_sub(reported.estimated_micro_usd),
         }
     }
 
@@ -53,6 +62,11 @@ impl Usage {
     /// Returns what counts against a token budget.
     pub fn budgeted_tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Returns the reported cost and the estimate of what is not reported.
+    pub fn spent_micro_usd(&self) -> u64 {
+        self.cost_micro_usd.saturating_add(self.estimated_micro_usd)
     }
 
     /// Returns whether a budget (0 for unlimited) is used up.

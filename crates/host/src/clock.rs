@@ -13,7 +13,8 @@ pub fn now() -> Timestamp {
     Timestamp(now)
 }
 
-/// Returns how far tests have moved the clock: `OBEY_TEST_CLOCK_OFFSET`, in seconds.
+/// Returns how far tests have moved the clock: `OBEY_TEST_CLOCK_OFFSET`, in seconds, or what the file
+/// `OBEY_TEST_CLOCK_FILE` says at this moment.
 #[cfg(debug_assertions)]
 fn test_offset_us() -> i64 {
     use std::sync::LazyLock;
@@ -21,7 +22,11 @@ fn test_offset_us() -> i64 {
         let text = std::env::var("OBEY_TEST_CLOCK_OFFSET").unwrap_or_default();
         text.parse::<i64>().unwrap_or(0).saturating_mul(1_000_000)
     });
-    *OFFSET
+    static FILE: LazyLock<Option<std::ffi::OsString>> =
+        LazyLock::new(|| std::env::var_os("OBEY_TEST_CLOCK_FILE"));
+    let moved = FILE.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    let moved = moved.and_then(|text| text.trim().parse::<i64>().ok()).unwrap_or(0);
+    OFFSET.saturating_add(moved.saturating_mul(1_000_000))
 }
 
 /// Returns nanoseconds of the monotonic clock, the one the shim stamps its records with.
@@ -33,15 +38,19 @@ pub fn monotonic_nanos() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns how long ago a process started, by the clock in which /proc counts `start_ticks`. That clock runs
-/// from the machine's boot, includes suspend, and never jumps.
+/// Returns the time since the machine's boot. This clock includes suspend, unlike the monotonic one, and never jumps.
 #[allow(unsafe_code)]
-pub fn since_ticks(start_ticks: u64) -> Duration {
+pub fn since_boot() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec; CLOCK_BOOTTIME exists since Linux 2.6.39.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    let now =
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0));
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Returns how long ago a process started, by the clock in which /proc counts `start_ticks`.
+#[allow(unsafe_code)]
+pub fn since_ticks(start_ticks: u64) -> Duration {
+    let now = since_boot();
     // SAFETY: takes a number and touches no memory.
     let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1);
     now.saturating_sub(Duration::from_millis(start_ticks.saturating_mul(1_000) / per_second))

@@ -6,6 +6,9 @@ pub mod clock;
 pub mod failpoint;
 pub mod ids;
 pub mod limits;
+pub mod machine;
+pub mod metric;
+pub mod process_look;
 pub mod process_tree;
 pub mod project_file;
 

@@ -10,3 +10,6 @@ pub const KILL_MARKED_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Pause between two passes: processes need a moment to die.
 pub const KILL_TREE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Parents that are looked at to find out who started a process: far more than any shell nests.
+pub const ANCESTORS_MAX: usize = 128;

@@ -13,10 +13,27 @@ use shim::record::Meta;
 use tokio::time::{self, Instant};
 
 use crate::clock;
-use crate::limits::{KILL_MARKED_TIMEOUT, KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
+use crate::limits::{ANCESTORS_MAX, KILL_MARKED_TIMEOUT, KILL_TREE_INTERVAL, KILL_TREE_TIMEOUT};
 
 /// The variable that every descendant of an agent inherits unless it clears its environment.
 pub const MARK_VARIABLE: &str = "OBEY_TREE";
+
+/// Returns whether the calling process was started by an agent: below a shim, or with an agent's mark. A process that
+/// hides this is not recognized; what it may do is decided by the daemon it calls.
+pub fn is_inside_agent() -> bool {
+    if std::env::var_os(MARK_VARIABLE).is_some() {
+        return true;
+    }
+    let mut pid = std::os::unix::process::parent_id() as i32;
+    for _ in 0..ANCESTORS_MAX {
+        let Some(process) = proc_table::find(pid) else { return false };
+        if process.name == shim::PROCESS_NAME {
+            return true;
+        }
+        pid = process.parent;
+    }
+    false
+}
 
 /// Distinguishes the descendants of one directory's agent from all others. Not a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]

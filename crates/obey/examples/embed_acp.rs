@@ -39,6 +39,7 @@ async fn main() -> anyhow::Result<()> {
         socket: data.join("none.sock"),
         spool_max_bytes: 1 << 30,
         active_sessions_max: 64,
+        default_mode: domain::Mode::default(),
         settings: Settings::new(SettingsSources::default()),
     })
     .await?;

@@ -2,48 +2,17 @@
 //! agent and an agent's notify program must start without threads, an async runtime or a command-line parser.
 //! Everything else is the command line.
 
-mod answers;
-mod app;
-mod args;
-mod autostart;
-mod client;
-mod commands;
-mod config;
-mod console;
-mod conversation;
-mod daemon;
-mod events;
-mod exit;
-mod failure;
-mod feed;
-mod format;
-mod holder;
-mod inherited;
-mod input;
-mod json;
+mod acp;
+mod audit_file;
+mod doctor;
 mod limits;
-mod names;
-mod nearest;
-mod output;
-mod paths;
-mod programs;
-mod render;
-mod request_prompts;
-mod resolve;
-mod running;
+mod local;
+mod memory_setup;
+mod paired_machines;
+mod relay_commands;
 mod serve;
-mod table;
-mod toolbox;
-mod vars;
-mod view;
-
-#[cfg(test)]
-mod tests;
 
 use std::ffi::OsString;
-
-/// The argument that makes this program the process that builds a sandbox.
-const STAGE_WORD: &str = "sandbox-stage";
 
 /// Dispatches on the first argument; anything else is the command line for people.
 fn main() {
@@ -53,10 +22,10 @@ fn main() {
     let code = match rest.first().and_then(|word| word.to_str()) {
         Some("shim") => shim_entry(rest.into_iter().skip(1)),
         Some("scripted-agent") => scripted_entry(),
-        Some(STAGE_WORD) => sandbox::enter(&rest[1..]),
+        Some(daemon::STAGE_WORD) => sandbox::enter(&rest[1..]),
         Some(sandbox::agent::WORD) => sandbox::agent::enter(&rest[1..]),
-        Some("acp-notify") => commands::forward_notification(&rest[1..]),
-        _ => app::run(std::iter::once(program).chain(rest)),
+        Some("acp-notify") => acp::forward_notification(&rest[1..]),
+        _ => cli::app::run(std::iter::once(program).chain(rest), &local::Local),
     };
     std::process::exit(code);
 }

@@ -1,41 +1,42 @@
-//! From `obey serve` to the daemon: determines its options, moves it to the background, announces readiness.
-//! `daemon` serves; `client` detects that no daemon is running.
+//! From `obey serve` to the daemon: determines its options from arguments, variables and the configuration file, and
+//! becomes it.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use runtime::settings::SettingsSources;
 
-use crate::args::ServeArgs;
-use crate::config::listen::Address;
-use crate::config::{self, Config, Flags};
-use crate::failure::{Failure, Result};
-use crate::inherited::Inherited;
-use crate::paths::Paths;
-use crate::vars::Vars;
+use cli_args::ServeArgs;
+use config::exit::Exit;
+use config::failure::{Failure, Result};
+use config::file::{self, Flags};
+use config::paths::{Paths, absolute, config_file};
+use config::vars::Vars;
+use daemon::inherited::Inherited;
+use daemon::options::{Announcer, Machines, ServeOptions, hide_memory, leave_terminal};
 
-/// Everything the daemon needs to start.
-#[derive(Debug)]
-pub(crate) struct ServeOptions {
-    /// The configuration with file, environment and flags applied. The fields below are derived from it.
-    pub(crate) config: Config,
-    /// Absolute.
-    pub(crate) socket: PathBuf,
-    pub(crate) listen: Vec<Address>,
-    /// Absolute.
-    pub(crate) tls: config::listen::Tls,
-    /// Absolute.
-    pub(crate) data_dir: PathBuf,
-    /// The folder of the configuration file, which also holds the user's rules and policies.
-    pub(crate) config_dir: PathBuf,
-    /// Settings of conversations.
-    pub(crate) settings: SettingsSources,
-    pub(crate) ready: Announcer,
-    /// The flags to start another daemon like this one.
-    pub(crate) flags: Vec<OsString>,
-    /// What a service manager passed.
-    pub(crate) inherited: Inherited,
+use crate::paired_machines::PairedMachines;
+use terminal::console::Console;
+
+/// Runs the daemon in this process until it ends.
+pub(crate) fn run(console: &Console, args: &ServeArgs) -> Result<Exit> {
+    hide_memory();
+    if args.background {
+        leave_terminal();
+    }
+    let mut options = options(args, console.global.socket.as_deref(), &console.vars, &console.paths)?;
+    // No other thread exists yet.
+    options.inherited = Inherited::take(&console.vars)?;
+    daemon::serve(options).map(Exit).map_err(of_daemon)
+}
+
+/// Keeps the code of a daemon error, and the chain of causes of any other error.
+fn of_daemon(error: anyhow::Error) -> Failure {
+    match error.downcast::<domain::Error>() {
+        Ok(error) => Failure::coded(error.code, error.message),
+        Err(error) => Failure::failed(format!("{error:#}")),
+    }
 }
 
 /// Determines the options of `obey serve`.
@@ -54,11 +55,12 @@ pub(crate) fn options(
         tls_key: args.tls_key.as_deref().map(absolute).transpose()?,
     };
     let file = config_file(args.config.as_deref(), vars, paths)?;
-    let text = config::read_file(&file)?;
+    let text = file::read_file(&file)?;
     if text.is_none() && args.config.is_some() {
         return Err(Failure::usage(format!("{} does not exist", file.display())));
     }
-    let config = config::load(text.as_deref().map(|text| (file.as_path(), text)), vars, &flags)?;
+    let config = file::load(text.as_deref().map(|text| (file.as_path(), text)), vars, &flags)?;
+    daemon::check(&config)?;
     Ok(ServeOptions {
         socket: config.socket.as_deref().map_or_else(|| paths.socket.clone(), |path| paths.expand(path)),
         data_dir: config
@@ -66,12 +68,13 @@ pub(crate) fn options(
             .as_deref()
             .map_or_else(|| paths.data_dir.clone(), |path| paths.expand(path)),
         config_dir: file.parent().map_or_else(PathBuf::new, Path::to_owned),
-        listen: config.listen.iter().map(|text| config::listen::address(text)).collect::<Result<_>>()?,
+        listen: config.listen.iter().map(|text| file::listen::address(text)).collect::<Result<_>>()?,
         tls: config.tls.expanded(paths),
         settings: settings(args, vars, paths, &file)?,
         ready: Announcer { background: args.background },
         flags: self::flags(args)?,
         inherited: Inherited::default(),
+        machines: Machines(Arc::new(PairedMachines::new(paths))),
         config,
     })
 }
@@ -112,69 +115,10 @@ fn settings(args: &ServeArgs, vars: &Vars, paths: &Paths, config: &Path) -> Resu
     })
 }
 
-/// Returns the configuration file: from the flag, `OBEY_CONFIG` or the default path.
-pub(crate) fn config_file(flag: Option<&Path>, vars: &Vars, paths: &Paths) -> Result<PathBuf> {
-    let chosen = flag.map(Path::to_owned).or_else(|| vars.get("OBEY_CONFIG").map(PathBuf::from));
-    chosen.map_or_else(|| Ok(paths.config_file.clone()), |path| absolute(&path))
-}
-
-/// Returns an absolute path; the daemon changes its working directory.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
-}
-
-/// Detaches from the terminal, so that closing it or Ctrl-C in it does not end the daemon.
-pub(crate) fn leave_terminal() {
-    // Fails only for a group leader, which already has its own session or was put there on purpose.
-    let _already_leader = rustix::process::setsid();
-}
-
-/// Announces to the starting process that the daemon is ready.
-#[derive(Debug)]
-pub(crate) struct Announcer {
-    pub(crate) background: bool,
-}
-
-impl Announcer {
-    /// Prints `ready socket=… listen=…` on standard output. In the background standard output then becomes the log,
-    /// because the pipe behind it ends with the command that started us.
-    pub(crate) fn announce(self, socket: &Path, listen: &[String]) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        let told = writeln!(stdout, "{}", ready_line(socket, listen)).and_then(|()| stdout.flush());
-        if !self.background {
-            return told;
-        }
-        // The starting command may have given up; the daemon is ready nevertheless.
-        let _nobody_waits = told;
-        rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(io::Error::from)
-    }
-}
-
-const READY: &str = "ready socket=";
-
-fn ready_line(socket: &Path, listen: &[String]) -> String {
-    format!("{READY}{} listen={}", socket.display(), listen.join(","))
-}
-
-/// Returns the addresses of a ready line, or `None` for other lines.
-pub(crate) fn read_ready_line(line: &str) -> Option<&str> {
-    let (_, listen) = line.trim_end().strip_prefix(READY)?.rsplit_once(" listen=")?;
-    Some(listen)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_ready_line_is_read_as_it_is_written() {
-        let addresses = ["127.0.0.1:1".to_owned(), "[::1]:2".to_owned()];
-        let line = ready_line(Path::new("/a b/daemon.sock"), &addresses);
-        assert_eq!(line, "ready socket=/a b/daemon.sock listen=127.0.0.1:1,[::1]:2");
-        assert_eq!(read_ready_line(&line), Some("127.0.0.1:1,[::1]:2"));
-        assert_eq!(read_ready_line(&ready_line(Path::new("/s"), &[])), Some(""));
-        assert_eq!(read_ready_line("warning: something"), None);
-    }
+    use config::file::listen::Address;
 
     #[test]
     fn flags_win_and_paths_become_absolute() {

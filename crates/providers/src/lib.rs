@@ -1,25 +1,15 @@
-//! The agents obey can run. Each provider defines how its agent starts and translates the agent's protocol to
-//! the types of `domain` and back; nothing here keeps sessions or knows a protocol we serve.
+//! The list of the agents obey can run. Each is a crate of its own that defines how its agent starts and translates the
+//! agent's protocol to the types of `domain` and back; none keeps sessions, sees another provider or knows a protocol we
+//! serve.
 
-pub mod acp;
-pub mod claude_code;
-pub mod codex;
-pub mod openai;
-pub mod openclaw;
-pub mod scripted;
-pub mod suite;
+mod external;
 
-mod base64;
-mod config;
-mod json_fields;
-mod limits;
-mod mcp;
-mod places;
-mod program;
-mod secrets;
-mod suggestion;
-mod text;
-mod tls;
+pub use provider_acp as acp;
+pub use provider_claude as claude_code;
+pub use provider_codex as codex;
+pub use provider_openai as openai;
+pub use provider_openclaw as openclaw;
+pub use provider_scripted as scripted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,5 +48,6 @@ pub fn all(options: &ProviderOptions) -> Providers {
         Arc::new(openai::OpenaiApi::new(options.toolbox.clone())),
         Arc::new(acp::Acp::new(options.acp_agents.clone(), options.toolbox.clone())),
         Arc::new(scripted::Scripted::new(options.obey_exe.clone())),
+        Arc::new(external::External),
     ])
 }

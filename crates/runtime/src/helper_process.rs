@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_port::toolbox::Work;
 use agent_port::{HelperCommand, HelperProcess, HelperPrograms};
-use domain::{Error, ErrorCode, SessionId};
+use domain::{Error, ErrorCode, ResourceLimits, SessionId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::oneshot;
 
@@ -43,20 +43,33 @@ impl SessionHelperPrograms {
     /// Starts the program below a new shim and connects its streams to a duplex pipe.
     async fn hold(self, program: HelperCommand) -> Result<(Box<dyn HelperProcess>, DuplexStream), Error> {
         let shown = program.command.display().to_string();
+        // Named like a run, so that processes below it are recognised as belonging to the session, by the folder and by
+        // the group.
+        let run = format!("{}.held-{}", self.session, ids::unique());
+        let failed =
+            |error: &dyn std::fmt::Display| Error::new(ErrorCode::CommandFailed, format!("{shown}: {error}"));
+        let run_limits =
+            self.services.groups.limit(&run, ResourceLimits::default()).map_err(|error| failed(&error))?;
         let plan = ProcessPlan {
             program: program.command,
             args: program.args,
             env: program.environment,
             cwd: self.working_dir.clone(),
-            limits: None,
+            limits: Some(run_limits.clone()),
         };
-        // Named like the folder of a run, so that processes below it are recognised as belonging to the
-        // session.
-        let dir = self.services.agents_dir.join(format!("{}.held-{}", self.session, ids::unique()));
+        let dir = self.services.agents_dir.join(&run);
         let hold = HoldLimits { linger: limits::HELD_LINGER, spool_bytes_max: self.services.spool_max_bytes };
-        let link = AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &hold)
-            .await
-            .map_err(|error| Error::new(ErrorCode::CommandFailed, format!("{shown}: {error}")))?;
+        let spawned =
+            AgentSpawner::spawn(&self.services.shim_program, &dir, &plan, self.services.epoch, &hold).await;
+        let link = match spawned {
+            Ok(link) => link,
+            Err(error) => {
+                if let Some(group) = &run_limits.group {
+                    group.remove().await;
+                }
+                return Err(failed(&error));
+            }
+        };
         let (near, far) = tokio::io::duplex(limits::HELD_PIPE_BYTES);
         let (input, output) = tokio::io::split(far);
         let (ending, ended) = oneshot::channel();

@@ -157,6 +157,16 @@ impl Cursor {
         }
     }
 
+    /// Like `next`, for readers that need not know of events that were removed. Cancel-safe.
+    pub async fn next_kept(&mut self) -> Result<Vec<Arc<Event>>, Error> {
+        loop {
+            match self.next().await {
+                Err(error) if error.code == ErrorCode::EventsExpired => self.skip_removed().await?,
+                events => return events,
+            }
+        }
+    }
+
     /// Returns the next events if they are in memory, without waiting; never an empty batch.
     pub fn at_hand(&mut self) -> Option<Vec<Arc<Event>>> {
         if self.seq >= *self.wake.borrow_and_update() {

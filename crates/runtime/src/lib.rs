@@ -1,23 +1,30 @@
-//! Running sessions: supervisor, session actors, the journal, agent processes, campaigns. Owns everything
-//! stateful. Knows no client protocol and no particular agent; those plug in through `agent-port`.
+//! Running sessions: supervisor, session actors, the journal, workers and worktrees. Owns everything stateful. Knows no
+//! client protocol and no particular agent; those plug in through `agent-port`.
 
 pub mod bridge;
-pub mod campaign;
-pub mod containment;
-pub mod environments;
+pub mod collections;
 pub mod execute;
-mod git;
 pub mod grants;
 mod helper_process;
 pub mod journal;
 pub mod limits;
 pub mod permissions;
-pub mod process;
+pub mod project_files;
 pub mod retention;
 pub mod session;
-pub mod settings;
+pub mod shared_budgets;
 pub mod supervisor;
+pub mod trace;
+pub mod workers;
 pub mod worktree;
 
+// Parts of the runtime that are crates of their own, under the names they have here.
+pub use ::containment;
+use ::git;
+pub use ::history;
+pub use ::overview;
+pub use ::settings;
+pub use agent_process as process;
+pub use campaigns::{campaign, client_keys, environments};
 pub use session::{Applied, SessionHandle, Snapshot};
-pub use supervisor::{NewSession, Supervisor};
+pub use supervisor::{ImportedSession, ListedConversation, NewSession, Supervisor};

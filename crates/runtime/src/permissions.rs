@@ -74,7 +74,9 @@ fn evaluate_with(
         root: spec.place().root,
         now: clock::now(),
     };
-    let verdict = match settings.rules_in(&spec.working_dir, asked.root) {
+    let rules = settings.rules_in(&spec.working_dir, asked.root);
+    let explanation = rules.as_ref().map_or_else(|_| String::new(), |rules| rules.explain(&asked));
+    let verdict = match rules {
         Ok(rules) => match rules.limited(&asked).filter(|_| counts) {
             Some(rule) => counted(settings, &rule.grant.id, &asked, rules.judge(&asked)),
             None => rules.judge(&asked),
@@ -84,7 +86,7 @@ fn evaluate_with(
             message: format!("the permission rules cannot be read, so nothing is allowed: {}", error.message),
         },
     };
-    CallEvaluation { verdict, real_paths }
+    CallEvaluation { verdict, real_paths, explanation }
 }
 
 /// A use that cannot be counted does not allow the call: a person is asked instead.

@@ -42,7 +42,7 @@ pub(crate) async fn believed_now(services: &SessionServices) -> Result<Timestamp
     let newest = services
         .store
         .read(|connection| {
-            let newest = "SELECT MAX(COALESCE(last_activity_at, created_at)) FROM agent_sessions";
+            let newest = "SELECT MAX(COALESCE(last_activity_at, created_at)) FROM session_records";
             connection.query_row(newest, [], |row| row.get::<_, Option<i64>>(0))
         })
         .await?;
@@ -59,6 +59,7 @@ pub(crate) async fn collect(
     let before = |age: Duration| Timestamp(now.0 - i64::try_from(age.as_micros()).unwrap_or(i64::MAX));
     let (activities, events, sessions) =
         (before(retention.activities), before(retention.events), before(retention.sessions));
+    let keys = Timestamp(now.0.saturating_sub(limits::CLIENT_KEYS_TTL.as_micros() as i64));
     let mut removed = Removed { folders: remove_folders(services).await?, ..Removed::default() };
     loop {
         let step = services
@@ -75,13 +76,15 @@ pub(crate) async fn collect(
         .write(Durability::Soon, move |connection| {
             let reports = connection.execute("DELETE FROM events WHERE created_at < ?1", [events.0])?;
             connection.execute("DELETE FROM recent_events WHERE created_at < ?1", [events.0])?;
+            storage::client_keys::forget_before(connection, keys)?;
             let records = connection.execute(
-                "DELETE FROM agent_sessions
+                "DELETE FROM session_records
                  WHERE status IN ('STOPPED', 'FAILED') AND ended_at < ?1
-                   AND NOT EXISTS (SELECT 1 FROM agent_activities
-                                   WHERE id BETWEEN agent_sessions.key << 32 AND (agent_sessions.key + 1) << 32)",
+                   AND NOT EXISTS (SELECT 1 FROM journal
+                                   WHERE id BETWEEN session_records.key << 32 AND (session_records.key + 1) << 32)",
                 [sessions.0],
             )?;
+            storage::workers::forget_removed(connection)?;
             Ok((reports as u64, records as u64))
         })
         .await?;
@@ -94,10 +97,10 @@ pub(crate) async fn collect(
 fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Result<(usize, u64)> {
     let keys: Vec<i64> = connection
         .prepare_cached(
-            "SELECT key FROM agent_sessions
+            "SELECT key FROM session_records
              WHERE status IN ('STOPPED', 'FAILED') AND ended_at < ?1
-               AND EXISTS (SELECT 1 FROM agent_activities
-                           WHERE id BETWEEN agent_sessions.key << 32 AND (agent_sessions.key + 1) << 32)
+               AND EXISTS (SELECT 1 FROM journal
+                           WHERE id BETWEEN session_records.key << 32 AND (session_records.key + 1) << 32)
              LIMIT ?2",
         )?
         .query_map(params![before.0, SESSIONS_AT_ONCE as i64], |row| row.get(0))?
@@ -105,7 +108,7 @@ fn remove_activities(connection: &Connection, before: Timestamp) -> rusqlite::Re
     let mut removed = 0;
     for key in &keys {
         removed += connection
-            .prepare_cached("DELETE FROM agent_activities WHERE id BETWEEN ?1 << 32 AND (?1 + 1) << 32")?
+            .prepare_cached("DELETE FROM journal WHERE id BETWEEN ?1 << 32 AND (?1 + 1) << 32")?
             .execute([key])? as u64;
         connection.prepare_cached("DELETE FROM outbox WHERE session_key = ?1")?.execute([key])?;
     }
@@ -123,7 +126,7 @@ async fn remove_folders(services: &SessionServices) -> Result<u64, Error> {
         .read(|connection| {
             connection
                 .prepare(
-                    "SELECT id || '.' || run FROM agent_sessions WHERE status NOT IN ('STOPPED', 'FAILED')",
+                    "SELECT id || '.' || run FROM session_records WHERE status NOT IN ('STOPPED', 'FAILED')",
                 )?
                 .query_map([], |row| row.get(0))?
                 .collect()

@@ -10,8 +10,10 @@
 mod actor;
 mod agent_handle;
 pub(crate) mod audited;
+mod carry;
 mod handle;
 mod launch;
+mod measures;
 mod originals;
 mod plan;
 mod scrubbing;
@@ -27,6 +29,7 @@ pub use handle::{Applied, SessionHandle, Snapshot};
 pub(crate) use actor::{Actor, ActorStart};
 pub(crate) use handle::ActorMessage;
 pub(crate) use launch::run_dir;
+pub(crate) use scrubbing::redactor;
 pub(crate) use seal::remove_orphans as remove_orphan_keys;
 pub(crate) use walls::clear_placeholders;
 
@@ -35,8 +38,11 @@ use std::sync::Arc;
 
 use domain::SessionSpec;
 
+use crate::history::History;
 use crate::journal::Journal;
+use crate::overview::Overview;
 use crate::settings::Settings;
+use crate::shared_budgets::BudgetLedger;
 use agent_port::Providers;
 use storage::{Store, sessions};
 
@@ -44,6 +50,10 @@ use storage::{Store, sessions};
 pub struct SessionServices {
     pub store: Store,
     pub journal: Journal,
+    /// Finds past events.
+    pub history: History,
+    /// What lists show of every session.
+    pub overview: Overview,
     pub providers: Providers,
     /// Folder that contains one folder per running agent.
     pub agents_dir: PathBuf,
@@ -58,12 +68,18 @@ pub struct SessionServices {
     pub settings: Settings,
     /// Whether the daemon offers its own tools to agents.
     pub offers_tools: bool,
+    /// What sessions share of budgets.
+    pub budgets: BudgetLedger,
+    /// What models cost; empty until the daemon sets it.
+    pub prices: std::sync::OnceLock<domain::price::PriceTable>,
     /// Redacts secrets from what is journalled; `None` redacts nothing.
     pub scrubber: Option<scrub::Scrubber>,
     /// Which agents run in the sandbox, and what they see there.
     pub containment: crate::containment::Policy,
     /// Whether it does where a campaign says nothing.
     pub scrub_events: bool,
+    /// Agents whose shim was killed.
+    pub killed_holders: crate::process::KilledHolders,
     /// Where control groups of agents are made.
     pub groups: sandbox::session_group::GroupHome,
 }

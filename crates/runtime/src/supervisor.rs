@@ -1,16 +1,25 @@
 //! All sessions of the daemon: creating, finding, listing, watching, recovering and detaching from them. What
 //! a surface can do is what this type and `SessionHandle` offer.
 
+mod commands;
 mod create;
+mod create_once;
+mod fork;
+mod history_writer;
+mod import;
+mod names;
 mod options;
 mod records;
 mod recover;
 mod resources;
+mod weak;
 mod workers;
 
 pub use create::NewSession;
+pub use import::{ImportedSession, ListedConversation};
 pub use options::SupervisorOptions;
 pub use workers::{LastTurn, NewWorker};
+pub(crate) use workers::{WorkerKind, budget_left, preview};
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,13 +39,17 @@ use crate::containment::Policy;
 use crate::environments::Environments;
 use crate::execute::{Execution, Running};
 use crate::grants::Grants;
+use crate::history::History;
 use crate::journal::{Cursor, Journal};
-use crate::process::{Claim, scan};
-use crate::retention::{self, Removed, Retention};
+use crate::overview::Overview;
+use crate::process::{KilledHolders, scan};
+use crate::project_files::ProjectFiles;
 use crate::session::{
-    Actor, ActorMessage, ActorStart, Applied, SessionHandle, SessionServices, SharedServices, Snapshot,
+    Actor, ActorMessage, ActorStart, SessionHandle, SessionServices, SharedServices, Snapshot,
 };
 use crate::settings::Settings;
+use crate::shared_budgets::BudgetLedger;
+use crate::workers::WorkerContext;
 use crate::worktree::{self, Worktrees};
 use agent_port::Providers;
 use host::clock;
@@ -59,7 +72,13 @@ struct SupervisorInner {
     /// Sessions whose records are being removed; no actor may be started for them.
     leaving: Mutex<HashSet<SessionId>>,
     worktrees: worktree::WorktreeContext,
+    project_files: ProjectFiles,
+    workers: WorkerContext,
     active_sessions_max: usize,
+    /// One import at a time.
+    imports: tokio::sync::Mutex<()>,
+    /// Held while a name is looked for and taken.
+    naming: tokio::sync::Mutex<()>,
 }
 
 impl Supervisor {
@@ -69,14 +88,19 @@ impl Supervisor {
         let groups = resources::find_groups(&options.agents_dir);
         let services = Arc::new(SessionServices {
             journal: Journal::new(options.store.clone()),
+            overview: Overview::new(options.store.clone()),
+            history: History::start(&options.store)?,
+            budgets: BudgetLedger::open(&options.store).await?,
             store: options.store.clone(),
             providers: options.providers,
+            killed_holders: KilledHolders::load(&options.agents_dir),
             agents_dir: options.agents_dir,
             shim_program: options.shim_program,
             socket: options.socket,
             epoch,
             spool_max_bytes: options.spool_max_bytes,
             offers_tools: options.offers_tools,
+            prices: std::sync::OnceLock::new(),
             scrubber: options.scrubber,
             containment: options.containment,
             scrub_events: options.scrub_events,
@@ -85,15 +109,28 @@ impl Supervisor {
         });
         let inner = SupervisorInner {
             services,
-            campaigns: Campaigns::new(options.store.clone()),
+            campaigns: Campaigns::new(options.store.clone()).with_default_mode(options.default_mode),
             environments: Environments::new(options.store),
             bridges: Bridges::default(),
             actors: Mutex::new(HashMap::new()),
             leaving: Mutex::new(HashSet::new()),
             worktrees: worktree::WorktreeContext::new(options.worktrees_dir),
+            project_files: ProjectFiles::default(),
+            workers: WorkerContext::default(),
             active_sessions_max: options.active_sessions_max,
+            imports: tokio::sync::Mutex::default(),
+            naming: tokio::sync::Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let supervisor = Self { inner: Arc::new(inner) };
+        worktree::record_turns(&supervisor);
+        crate::workers::watch_parents(&supervisor);
+        Ok(supervisor)
+    }
+
+    /// Sets what models cost, once and before sessions run: what agents report without a cost is then estimated.
+    pub fn set_prices(&self, prices: domain::price::PriceTable) {
+        // A second table is ignored: estimates of one daemon are made with one.
+        let _ = self.inner.services.prices.set(prices);
     }
 
     pub fn campaigns(&self) -> &Campaigns {
@@ -102,6 +139,10 @@ impl Supervisor {
 
     pub fn worktrees(&self) -> Worktrees {
         Worktrees::new(self.clone())
+    }
+
+    pub(crate) fn worker_context(&self) -> &WorkerContext {
+        &self.inner.workers
     }
 
     pub(crate) fn worktree_state(&self) -> &worktree::WorktreeContext {
@@ -117,6 +158,16 @@ impl Supervisor {
         &self.inner.bridges
     }
 
+    /// Returns what finds past events.
+    pub fn history(&self) -> &History {
+        &self.inner.services.history
+    }
+
+    /// Returns what lists show of every session.
+    pub fn overview(&self) -> &Overview {
+        &self.inner.services.overview
+    }
+
     /// Returns the grants of sessions and of the user's rule file.
     pub fn grants(&self) -> Grants {
         Grants::new(self.clone())
@@ -124,6 +175,10 @@ impl Supervisor {
 
     pub fn settings(&self) -> &Settings {
         &self.inner.services.settings
+    }
+
+    pub(crate) fn project_files(&self) -> &ProjectFiles {
+        &self.inner.project_files
     }
 
     pub(crate) fn containment(&self) -> &Policy {
@@ -168,25 +223,6 @@ impl Supervisor {
             ActorStart::Idle
         };
         self.spawn_actor(row, beginning)
-    }
-
-    /// Sends a command to a session. An actor that ends at this very moment is replaced.
-    pub async fn command(&self, id: &SessionId, command: Command) -> Result<Applied, Error> {
-        loop {
-            let handle = self.session(id).await?;
-            let wakes = matches!(command, Command::Prompt { .. } | Command::Compact);
-            if wakes && !handle.snapshot().state.status.has_agent() {
-                self.check_room()?;
-            }
-            let result = handle.command(command.clone()).await;
-            if result.is_err() && handle.is_gone() {
-                continue;
-            }
-            if let (Command::Decide { .. }, Ok(applied)) = (&command, &result) {
-                self.grants().keep(id, applied).await;
-            }
-            return result;
-        }
     }
 
     /// Returns what the permission rules in force say about a tool in a session, independent of its input.
@@ -297,6 +333,10 @@ impl Supervisor {
         let mode = create::take_mode(&mut provider_config)?;
         spec.provider_config.extend(provider_config.clone());
         self.providers().get(spec.provider)?.check(&spec)?;
+        // One that runs gives its own place back.
+        if !handle.snapshot().state.status.has_agent() {
+            self.check_room()?;
+        }
         if let Some(mode) = mode {
             self.command(id, Command::SetMode { mode }).await?;
         }
@@ -322,17 +362,6 @@ impl Supervisor {
         self.command(id, Command::SetMode { mode }).await.map(|_| ())
     }
 
-    /// Removes everything that has passed its retention, and everything unused.
-    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
-        retention::collect(&self.inner.services, retention, clock::now()).await
-    }
-
-    /// Does the same automatically. For this a clock that leaps ahead is not trusted.
-    pub async fn collect_garbage_unasked(&self, retention: Retention) -> Result<Removed, Error> {
-        let now = retention::believed_now(&self.inner.services).await?;
-        retention::collect(&self.inner.services, retention, now).await
-    }
-
     /// Returns the audit of this daemon.
     pub fn audit(&self) -> Audit {
         self.store().audit()
@@ -343,37 +372,9 @@ impl Supervisor {
         execution.start(&self.inner.services).await
     }
 
-    /// Stops every running session, within the timeouts of a stop. Returns how many were stopped.
-    pub async fn stop_all(&self) -> usize {
-        let handles = self.active();
-        let stops: Vec<_> = handles
-            .iter()
-            .cloned()
-            .map(|handle| tokio::spawn(async move { handle.stop(StopMode::Now).await.is_ok() }))
-            .collect();
-        let mut stopped = 0;
-        for stop in stops {
-            stopped += usize::from(stop.await.unwrap_or(false));
-        }
-        self.end_held().await;
-        stopped
-    }
-
-    /// Ends whatever shims still hold: agents that were taken from this daemon, and commands.
-    async fn end_held(&self) {
-        let held = scan::find_held(&self.inner.services.agents_dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot look for agents that are left");
-            Vec::new()
-        });
-        for held in held.into_iter().filter(|held| held.is_held) {
-            if let Err(error) = Claim::end_holder_and_tree(&held.dir).await {
-                tracing::warn!(%error, dir = %held.dir.display(), "an agent that was left cannot be ended");
-            }
-        }
-    }
-
     /// Detaches from all sessions. Agents that are processes keep running and the next daemon finds them.
     pub async fn detach(&self, within: Duration) {
+        self.inner.workers.close(within).await;
         let handles: Vec<SessionHandle> = self.lock().drain().map(|(_, handle)| handle).collect();
         let all = async {
             for handle in handles {
@@ -398,6 +399,13 @@ impl Supervisor {
         known
             .or_else(|| scan::session_held_by(&self.inner.services.agents_dir, pid).map(SessionId::new))
             .or_else(|| self.session_at_a_gateway(pid))
+    }
+
+    /// Returns the kernel's start time of the oldest agent whose shim is gone without having ended it: what such an agent
+    /// started may have nothing above it that tells it from the user's.
+    pub fn agents_lost_since(&self) -> Option<u64> {
+        let lost = self.lock().values().filter_map(SessionHandle::holder_lost_since).min();
+        lost.into_iter().chain(self.inner.services.killed_holders.since()).min()
     }
 
     /// Returns the session for which a gateway started this process as its bridge. A gateway serves many

@@ -1,11 +1,27 @@
-//! Working trees of git repositories: lists, creates, selects and removes them, with the sessions in them.
-//! Git itself is run in `git`; valid names are defined in `names`.
+//! Working trees of git repositories: lists, creates, selects and removes them, with the sessions in them; compares
+//! them, merges, rebases, discards and collects them. Git itself is run in `git`; valid names are defined in `names`.
 
+mod checkpoint_bundle;
+mod collect;
 mod create;
+mod diff;
+mod discard;
+mod edited_turn;
+mod folder_recordings;
 mod git;
+mod merge;
+mod merged;
 mod names;
+mod push;
+mod push_credential;
+mod rebase;
 mod remove;
+mod session_tree;
+mod setup;
 mod shelter;
+mod skipped;
+mod tree;
+mod turn_tree;
 
 #[cfg(test)]
 mod tests;
@@ -19,12 +35,30 @@ use domain::{Error, ErrorCode, SessionId, Timestamp};
 use crate::campaign;
 use crate::session::Snapshot;
 use crate::supervisor::Supervisor;
-pub use create::NewWorktree;
+pub use collect::{CollectedWorktree, KeptReason};
+pub use create::{BranchChoice, CreatedWorktree, NewWorktree};
+pub use diff::{
+    DiffFile, DiffHunk, DiffLine, DiffLineKind, DiffScope, FileChange, FileChangeStatus, WorktreeDiff,
+};
+pub use discard::{DiscardScope, Discarded};
+pub use edited_turn::EditedTurn;
+use folder_recordings::FolderRecordings;
 use git::{ListedTree, Repository};
 use host::{clock, ids};
+pub use merge::{MergeRequest, MergedTree};
+pub use merged::{MergeCheck, MergeState};
+pub use push::{PushCredential, PushRequest, PushedBranch};
+pub use rebase::RebasedTree;
 pub use remove::RemovedWorktree;
-use storage::worktrees::{self, WorktreeRow};
+pub use session_tree::SessionTree;
+pub(crate) use session_tree::folder_below;
+pub use setup::SetupOutcome;
+pub use skipped::{SkipReason, SkippedPath};
+use storage::worktrees::{self, WorktreeOrigin, WorktreeRow};
 use storage::{Durability, Store};
+pub use tree::TreeName;
+pub use turn_tree::RecordedFiles;
+pub(crate) use turn_tree::record_turns;
 
 /// State shared by the worktrees of a daemon.
 pub(crate) struct WorktreeContext {
@@ -32,11 +66,19 @@ pub(crate) struct WorktreeContext {
     folder: PathBuf,
     /// Locks that allow one change of a repository at a time.
     repositories: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    /// Who is told of turns that change files; nobody until the daemon says so.
+    edited_turns: std::sync::OnceLock<tokio::sync::mpsc::Sender<EditedTurn>>,
+    recordings: FolderRecordings,
 }
 
 impl WorktreeContext {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, repositories: Mutex::default() }
+        Self {
+            folder,
+            repositories: Mutex::default(),
+            edited_turns: std::sync::OnceLock::new(),
+            recordings: FolderRecordings::default(),
+        }
     }
 }
 
@@ -59,6 +101,12 @@ pub struct Worktree {
     pub active_session: Option<SessionId>,
     pub session_count: u64,
     pub exists: bool,
+    /// The branch it was made from, such as `main` or `origin/main`; empty if unknown.
+    pub base: String,
+    /// The daemon made it.
+    pub made_here: bool,
+    /// The repository's main working tree.
+    pub is_main: bool,
 }
 
 impl Worktrees {
@@ -74,6 +122,10 @@ impl Worktrees {
         // All rows must exist before one is inspected, because a session belongs to the innermost worktree.
         let mut rows = Vec::new();
         for tree in trees.iter().filter(|tree| !tree.bare) {
+            if tree.path.to_str().is_none() {
+                tracing::warn!(path = %tree.path.display(), "a worktree whose path is not valid UTF-8 is not listed");
+                continue;
+            }
             rows.push((self.known(&repository, &tree.path, None).await?, tree));
         }
         let mut listed = Vec::new();
@@ -87,13 +139,6 @@ impl Worktrees {
     /// Returns the path of a worktree, which may no longer exist.
     pub async fn path(&self, id: &str) -> Result<PathBuf, Error> {
         Ok(PathBuf::from(self.row(id).await?.path))
-    }
-
-    /// Returns the folder of a worktree, which must exist.
-    pub async fn folder(&self, id: &str) -> Result<PathBuf, Error> {
-        let row = self.row(id).await?;
-        let path = PathBuf::from(&row.path);
-        if path.is_dir() { Ok(path) } else { Err(missing(&row)) }
     }
 
     /// Makes a worktree the current one. Returns it and the previous one.
@@ -181,17 +226,35 @@ impl Worktrees {
         path: &Path,
         name: Option<&str>,
     ) -> Result<WorktreeRow, Error> {
+        self.record(repository, path, name, WorktreeOrigin::default()).await
+    }
+
+    /// The same; a new row tells where the worktree comes from.
+    async fn record(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        name: Option<&str>,
+        origin: WorktreeOrigin,
+    ) -> Result<WorktreeRow, Error> {
         let Some(text) = path.to_str().map(str::to_owned) else {
             return Err(Error::invalid("repo_path", format_args!("{} is not valid UTF-8", path.display())));
         };
+        let wanted = text.clone();
+        let known = self.store().read(move |connection| worktrees::find_by_path(connection, &wanted)).await?;
+        let common_dir = repository.common_dir.display().to_string();
+        if let Some(known) = known.filter(|known| known.repository == common_dir && !origin.made_here) {
+            return Ok(known);
+        }
         let folder_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let row = WorktreeRow {
             id: format!("wt_{}", ids::unique()),
             path: text,
-            repository: repository.common_dir.display().to_string(),
+            repository: common_dir,
             name: name.map_or_else(|| folder_name.unwrap_or_default(), str::to_owned),
-            created_at: clock::now(),
+            created_at: if origin.made_here { clock::now() } else { made_at(path) },
             chosen_at: Timestamp::default(),
+            origin,
         };
         self.store().write(Durability::Synced, move |connection| worktrees::put(connection, &row)).await
     }
@@ -255,6 +318,9 @@ impl Worktrees {
         let active = sessions.iter().find(|session| !session.state.status.is_terminal());
         Ok(Worktree {
             exists: Path::new(&row.path).is_dir(),
+            is_main: Path::new(&row.repository).parent() == Some(Path::new(&row.path)),
+            base: short_name(&row.origin.base_ref).to_owned(),
+            made_here: row.origin.made_here,
             path: PathBuf::from(row.path),
             branch: tree.and_then(|tree| tree.branch.clone()),
             active_session: active.map(|session| session.spec.id.clone()),
@@ -264,6 +330,19 @@ impl Worktrees {
             created_at: row.created_at,
         })
     }
+}
+
+/// Returns when a tree that others made came to be: when its `.git` was made, or last changed if that is unknown.
+fn made_at(path: &Path) -> Timestamp {
+    let found = path.join(".git").symlink_metadata();
+    let time = found.and_then(|found| found.created().or_else(|_| found.modified()));
+    let since = time.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.map_or_else(clock::now, |since| Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
+}
+
+/// Returns a branch's name as people write it.
+fn short_name(full: &str) -> &str {
+    full.strip_prefix("refs/heads/").or_else(|| full.strip_prefix("refs/remotes/")).unwrap_or(full)
 }
 
 fn missing(row: &WorktreeRow) -> Error {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::{AgentRoot, Plan};
 use crate::stage::landlock::SYSTEM;
-use crate::{Limits, Network, Tier, limits, protect};
+use crate::{Limits, Network, Tier, limits, protect, sockets};
 
 /// The first word of the command line that leads to [`enter`].
 pub const WORD: &str = "sandbox-agent";
@@ -57,6 +57,9 @@ pub struct CopiedFile {
     /// A JSON file with an object of this name, of which it gets only these entries. One that cannot be read is not copied.
     #[serde(default)]
     pub only: Option<(String, Vec<String>)>,
+    /// Where the content is, if not at the path itself.
+    #[serde(default)]
+    pub from: Option<PathBuf>,
 }
 
 /// Names directly in a folder that stay as they are, or stay away. While the agent lives, an empty folder that nobody can
@@ -149,6 +152,7 @@ impl Walls {
             root: None,
             read_only: Vec::new(),
             writable: Vec::new(),
+            git_config: String::new(),
             cgroups: Vec::new(),
             agent: Some(AgentRoot {
                 home: self.home.clone().into_os_string(),
@@ -160,10 +164,20 @@ impl Walls {
                 writable,
                 copies: self.copies.clone(),
                 protected,
+                sockets: self.sockets(),
                 hosts: (self.reach == Reach::Endpoints).then(|| self.hosts_file()),
                 shares_network: self.reach == Reach::Full,
             }),
         }
+    }
+
+    /// Returns the sockets in writable folders on which somebody listens, where the agent would see them.
+    fn sockets(&self) -> Vec<OsString> {
+        let folders = self.mounts.iter().filter(|mount| mount.writable && mount.from.is_dir());
+        let found = folders.flat_map(|mount| {
+            sockets::below(&mount.from).into_iter().map(|path| mount.at.join(path).into_os_string())
+        });
+        found.collect()
     }
 
     /// The addresses of the endpoints inside: each host has one of its own, a numeric one has itself.

@@ -12,12 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Limits;
 use crate::limits;
+use crate::session_group::RunLimits;
 use hierarchy::{Controller, own_folder, switch_on, unified_home};
 
 /// The groups of one command. Must be left when it is gone.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     folders: Vec<PathBuf>,
+    /// Files of a session's groups that the command joins as well; they stay when it is gone.
+    shared: Vec<PathBuf>,
     most: Limits,
     groups: Weak<Groups>,
 }
@@ -77,7 +80,50 @@ impl Cgroup {
     pub(super) fn create(most: &Limits) -> Option<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), crate::random::name().ok()?);
         let folders = create_unified(&name, most).or_else(|| create_legacy(&name, most))?;
-        Some(Self { folders, most: *most, groups: Weak::new() })
+        Some(Self { folders, shared: Vec::new(), most: *most, groups: Weak::new() })
+    }
+
+    /// Makes groups inside those of a session, whose limits then hold for the command, too, and with which it is killed.
+    /// Its own limits are set where they are stricter and the machine lets us; `is_limited` says that it must.
+    pub(super) fn create_within(session: &RunLimits, most: &Limits, is_limited: bool) -> io::Result<Self> {
+        let name = format!("{PREFIX}{}-{}", std::process::id(), crate::random::name()?);
+        let mut made = Self { folders: Vec::new(), shared: Vec::new(), most: *most, groups: Weak::new() };
+        let group = session.group.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let stricter = |controller| match controller {
+            Controller::Memory if session.limits.memory_bytes.is_none_or(|max| max > most.memory_bytes) => {
+                Some(most.memory_bytes)
+            }
+            Controller::Pids if session.limits.processes.is_none_or(|max| max > most.processes) => {
+                Some(most.processes)
+            }
+            _ => None,
+        };
+        let wanted = |controller| if is_limited { stricter(controller) } else { None };
+        for (controller, folder) in group.legacy() {
+            let Some(value) = wanted(*controller) else {
+                made.shared.push(folder.join("tasks"));
+                continue;
+            };
+            let file = if *controller == Controller::Memory { "memory.limit_in_bytes" } else { "pids.max" };
+            let own = folder.join(&name);
+            fs::create_dir(&own)?;
+            made.folders.push(own.clone());
+            set(&own, file, value)?;
+        }
+        if let Some(folder) = group.unified() {
+            let own = folder.join(&name);
+            fs::create_dir(&own)?;
+            made.folders.push(own.clone());
+            let controllers = group.controllers_within();
+            for (controller, file) in [(Controller::Memory, "memory.max"), (Controller::Pids, "pids.max")] {
+                if let Some(value) = wanted(controller).filter(|_| controllers.contains(&controller)) {
+                    set(&own, file, value)?;
+                }
+            }
+            // Missing where the kernel has no swap accounting; the memory limit holds without it.
+            let _ = set(&own, "memory.swap.max", 0);
+        }
+        Ok(made)
     }
 
     /// Removes groups that a killed daemon left behind: those whose maker is gone.
@@ -97,7 +143,12 @@ impl Cgroup {
 
     /// Returns the files through which a process joins.
     pub(super) fn members(&self) -> Vec<OsString> {
-        self.folders.iter().map(|folder| folder.join("cgroup.procs").into_os_string()).collect()
+        // The kernel moves the thread that writes to `tasks` without waiting for all others; only version 1 has it.
+        let own = self.folders.iter().map(|folder| {
+            let threads = folder.join("tasks");
+            if !self.is_pooled() && threads.exists() { threads } else { folder.join("cgroup.procs") }
+        });
+        own.chain(self.shared.iter().cloned()).map(PathBuf::into_os_string).collect()
     }
 
     /// Leaves the groups to the next command when everything in them is gone, or removes them.
@@ -113,6 +164,11 @@ impl Cgroup {
         if let Some(rest) = rest {
             rest.remove().await;
         }
+    }
+
+    /// Whether it is of those that serve one command after the other.
+    fn is_pooled(&self) -> bool {
+        self.groups.strong_count() > 0
     }
 
     fn is_empty(&self) -> bool {

@@ -83,7 +83,7 @@ enum First {
 /// What must be cleared away when a command is gone.
 #[derive(Debug)]
 pub(super) struct Leftovers {
-    placeholders: Arc<Placeholders>,
+    placeholders: Vec<Arc<Placeholders>>,
     cgroup: Option<Cgroup>,
     scratch: Option<Scratch>,
 }
@@ -105,7 +105,7 @@ pub(super) fn ready(
     config: &Config,
     tier: Tier,
     order: &mut Order,
-    placeholders: Arc<Placeholders>,
+    placeholders: Vec<Arc<Placeholders>>,
 ) -> Result<Leftovers, Error> {
     let mut leftovers = Leftovers { placeholders, cgroup: None, scratch: None };
     if tier != Tier::Namespaces {

@@ -14,7 +14,10 @@ mod order;
 mod probe;
 mod protect;
 mod random;
+mod recipe;
+mod repository;
 pub mod session_group;
+mod sockets;
 mod stage;
 mod stages;
 mod sys;
@@ -31,7 +34,10 @@ pub use launch::{CommandEnd, Output, Running};
 pub use probe::ProbeFindings;
 
 use order::{Order, Plan, StageAction};
-use stages::{Recipe, Stages};
+use recipe::Recipe;
+use repository::RepositoryAccess;
+use session_group::RunLimits;
+use stages::Stages;
 
 /// How much stands between a command and the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -125,6 +131,8 @@ pub struct Config {
     pub writable: Vec<PathBuf>,
     /// Names in a project's root that commands must not change, and not make if they are absent.
     pub protected: Vec<OsString>,
+    /// What git takes for the system's configuration inside: who commits, where the repository does not say.
+    pub git_config: String,
     /// Where folders for temporary files and probes are made.
     pub temporary: PathBuf,
     /// Refuse commands where no tier holds. Without this they run unprotected there, and answers say so.
@@ -147,6 +155,9 @@ pub const PROTECTED: &[&str] = &[
     ".gitleaks.toml",
 ];
 
+/// Who commits where nobody says otherwise.
+const GIT_CONFIG: &str = "[user]\n\tname = obey\n\temail = obey@localhost\n";
+
 impl Config {
     /// Makes the usual configuration around a stage.
     pub fn new(stage: Vec<OsString>) -> Self {
@@ -155,6 +166,7 @@ impl Config {
             read_only: Vec::new(),
             writable: Vec::new(),
             protected: PROTECTED.iter().map(OsString::from).collect(),
+            git_config: GIT_CONFIG.to_owned(),
             temporary: std::env::temp_dir(),
             required: true,
             highest: Tier::Namespaces,
@@ -217,15 +229,38 @@ impl Sandbox {
 
     /// Starts a command. Nothing runs if any part of the sandbox cannot be built (OBEY-2005).
     pub async fn run(&self, command: Command) -> Result<Running, Error> {
+        self.run_within(command, None).await
+    }
+
+    /// The same in the control groups of a session, where it has any: its limits hold for the command, which is killed with
+    /// it.
+    pub async fn run_within(&self, command: Command, session: Option<RunLimits>) -> Result<Running, Error> {
         let tier = self.findings.tier;
         if tier == Tier::Refused {
             return Err(self.refusal());
         }
-        let placeholders = self.protect(&command.root).await?;
-        let mut order = order_of(&command, placeholders.names(), StageAction::Run(command.argv.clone()));
+        let access = match tier {
+            Tier::Namespaces => RepositoryAccess::of(&command.root, &self.config.protected),
+            // Without mounts nothing is made in the root at all, and what is there is protected as a whole.
+            _ => RepositoryAccess::default(),
+        };
+        let mut placeholders = vec![self.protect(&command.root, &access.protected).await?];
+        if let Some((folder, names)) = &access.linked {
+            placeholders.push(self.protect(folder, names).await?);
+        }
+        let mut order = order_of(&command, &access, &placeholders);
+        if tier != Tier::Namespaces {
+            order.protected.clone_from(&self.config.protected);
+        }
         let leftovers = launch::ready(&self.config, tier, &mut order, placeholders)?;
-        let recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
-        let usual = command.limits == Limits::default() && command.network == Network::default();
+        let mut recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
+        recipe.session = session.filter(|session| session.group.is_some());
+        recipe.plan.writable.extend(access.linked.iter().map(|(folder, _)| folder.clone().into_os_string()));
+        let usual = command.limits == Limits::default()
+            && command.network == Network::default()
+            && access.linked.is_none()
+            // One that waits would count against them.
+            && recipe.session.as_ref().is_none_or(|session| session.limits.is_empty());
         // What is made ahead is made for the usual command.
         if !usual {
             let stage = self.stages.make(recipe).await?;
@@ -246,11 +281,11 @@ impl Sandbox {
         .with_detail(self.findings.notes.join("; "))
     }
 
-    async fn protect(&self, root: &Path) -> Result<Arc<protect::Placeholders>, Error> {
-        if let Some(laid) = self.shelf.find(root, &self.config.protected) {
+    async fn protect(&self, root: &Path, names: &[OsString]) -> Result<Arc<protect::Placeholders>, Error> {
+        if let Some(laid) = self.shelf.find(root, names) {
             return Ok(laid);
         }
-        let (shelf, root, names) = (Arc::clone(&self.shelf), root.to_owned(), self.config.protected.clone());
+        let (shelf, root, names) = (Arc::clone(&self.shelf), root.to_owned(), names.to_vec());
         let laid = tokio::task::spawn_blocking(move || {
             let laid = Arc::new(protect::Placeholders::lay(&root, &names)?);
             shelf.share(&root, &laid);
@@ -262,13 +297,24 @@ impl Sandbox {
     }
 }
 
-fn order_of(command: &Command, protected: Vec<OsString>, action: StageAction) -> Order {
+fn order_of(
+    command: &Command,
+    access: &RepositoryAccess,
+    placeholders: &[Arc<protect::Placeholders>],
+) -> Order {
+    let mut names = placeholders.iter().map(|laid| laid.names());
+    let protected = names.next().unwrap_or_default();
+    let outside = access.linked.iter().map(|(folder, _)| folder.clone().into_os_string());
+    let own = |name: &OsString| command.env.iter().any(|(known, _)| known == name);
+    let env = access.env.iter().filter(|(name, _)| !own(name)).chain(&command.env).cloned().collect();
     Order {
-        action,
+        action: StageAction::Run(command.argv.clone()),
         root: command.root.clone().into_os_string(),
         cwd: command.cwd.clone().into_os_string(),
-        env: command.env.clone(),
+        env,
         protected,
+        protected_outside: outside.zip(names).collect(),
+        new_repository: access.is_new,
         scratch: None,
     }
 }
@@ -282,10 +328,11 @@ fn recipe_of(config: &Config, command: &Command, tier: Tier, with_cgroup: bool) 
         root: (tier == Tier::Namespaces).then(|| command.root.clone().into_os_string()),
         read_only: paths(&config.read_only),
         writable: paths(&config.writable),
+        git_config: config.git_config.clone(),
         cgroups: Vec::new(),
         agent: None,
     };
-    Recipe { plan, with_cgroup }
+    Recipe { plan, with_cgroup, session: None }
 }
 
 /// Becomes the keeper: what the binary does when it was started with the words of [`Config::stage`], before anything

@@ -12,6 +12,12 @@ pub const STAGE_WAIT: Duration = Duration::from_secs(10);
 /// waiting for the kernel, in which a fast client runs several commands; and few enough that nobody misses the memory.
 pub const SANDBOXES_READY: usize = 8;
 
+/// Projects that a keeper clears of placeholders if its daemon is killed: more than are worked on in half a minute.
+pub const KEEPER_ROOTS_MAX: usize = 256;
+
+/// How long a keeper waits for the locks of a killed daemon; those that stay are another daemon's.
+pub const KEEPER_CLEAR_WAIT: Duration = Duration::from_secs(2);
+
 /// How many keepers that die are replaced for one command.
 pub const KEEPERS_TRIED: usize = 3;
 
@@ -20,6 +26,15 @@ pub const CGROUP_REST_MAX: u64 = 64 << 20;
 
 /// How long sandboxes are kept ready after the last command. An agent thinks for some seconds between two of them.
 pub const SANDBOX_IDLE: Duration = Duration::from_secs(30);
+
+/// Largest file of a repository that is read to see what it is, and most filters that are switched off in one.
+pub const REPOSITORY_FILE_MAX: u64 = 1 << 20;
+pub const REPOSITORY_FILTERS_MAX: usize = 100;
+
+/// Files that are looked at to find a socket whose whole path nobody says, and sockets that are covered: a walk of this length
+/// takes some ten milliseconds, and projects have a handful of sockets.
+pub const SOCKETS_WALK_MAX: usize = 20_000;
+pub const SOCKETS_COVERED_MAX: usize = 64;
 
 /// How long a project's placeholders stay after a command, for the next one: long enough for an agent that runs several
 /// in a row, too short for anybody to miss the names.

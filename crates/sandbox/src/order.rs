@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     /// Folders outside the root that the command may read, or read and write.
     pub(crate) read_only: Vec<OsString>,
     pub(crate) writable: Vec<OsString>,
+    /// The system's configuration of git.
+    pub(crate) git_config: String,
     /// Control groups to join: their files of members.
     pub(crate) cgroups: Vec<OsString>,
     /// What the root of an agent is made of; none for a command.
@@ -48,6 +50,8 @@ pub(crate) struct AgentRoot {
     pub(crate) copies: Vec<CopiedFile>,
     /// Folders, and names in them that stay as they are. Something stands at each.
     pub(crate) protected: Vec<(OsString, Vec<OsString>)>,
+    /// Sockets of programs outside that are covered.
+    pub(crate) sockets: Vec<OsString>,
     /// Instead of the machine's table of hosts.
     pub(crate) hosts: Option<String>,
     pub(crate) shares_network: bool,
@@ -65,6 +69,10 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Names in the root that stay as they are, or stay away.
     pub(crate) protected: Vec<OsString>,
+    /// Folders outside the root, and names in them that stay as they are.
+    pub(crate) protected_outside: Vec<(OsString, Vec<OsString>)>,
+    /// A repository that the command makes in the root is freed of what makes git run code.
+    pub(crate) new_repository: bool,
     /// A folder for temporary files; without namespaces only.
     pub(crate) scratch: Option<OsString>,
 }

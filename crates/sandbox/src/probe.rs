@@ -1,7 +1,6 @@
 //! Which tier a machine offers, found out at start by building each and trying to get out of it. Nothing is inferred
 //! from versions or settings: only walls that hold count.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use super::launch::{self, Output};
 use super::order::{Canary, StageAction};
 use super::protect::Placeholders;
 use super::stages::Stages;
-use super::{Command, Config, Limits, Network, Tier, order_of, recipe_of, sys};
+use super::{Command, Config, Limits, Network, RepositoryAccess, Tier, order_of, recipe_of, sys};
 use crate::limits;
 
 /// What the probe found.
@@ -125,10 +124,11 @@ async fn try_tier(config: &Config, stages: &Arc<Stages>, tier: Tier, cgroups: bo
         network: Network::default(),
         timeout: limits::PROBE_WAIT,
     };
-    let names: Vec<OsString> = placeholders.names();
-    let mut order = order_of(&command, names, StageAction::Probe(ground.canary.clone()));
-    let leftovers = launch::ready(config, tier, &mut order, Arc::new(placeholders))
-        .map_err(|error| error.message.clone())?;
+    let placeholders = vec![Arc::new(placeholders)];
+    let mut order = order_of(&command, &RepositoryAccess::default(), &placeholders);
+    order.action = StageAction::Probe(ground.canary.clone());
+    let leftovers =
+        launch::ready(config, tier, &mut order, placeholders).map_err(|error| error.message.clone())?;
     let made = stages.make(recipe_of(config, &command, tier, cgroups)).await;
     let stage = made.map_err(|error| error.message)?;
     let started = launch::start(stage, order, tier, leftovers, limits::PROBE_WAIT).await;

@@ -1,5 +1,6 @@
 //! Protected names of a project that are absent: an empty folder is put in each place while commands or agents run, so that
-//! the sandbox has something to cover, and taken away again. Empty folders are invisible to git.
+//! the sandbox has something to cover, and taken away again. Empty folders are invisible to git. At a repository's
+//! `commondir` git wants a path; there a file stands that says what git assumes without it.
 //!
 //! Several commands, agents and daemons may share a placeholder: each holds a lock on it, and only who can get the lock
 //! for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows another
@@ -21,6 +22,82 @@ const MODE: u32 = 0o555;
 
 fn has_mode_of_one(mode: u32) -> bool {
     mode & 0o777 & !MODE == 0
+}
+
+/// The name at which a file stands in a repository, and what it says: that the repository's settings are in its own folder.
+const REDIRECTION: &str = "commondir";
+const REDIRECTION_TEXT: &[u8] = b".\n";
+
+/// What stands at an absent name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlaceholderKind {
+    Folder,
+    Redirection,
+}
+
+impl PlaceholderKind {
+    fn of(name: &OsString) -> Self {
+        let is_redirection = Path::new(name).file_name().is_some_and(|name| name == REDIRECTION);
+        if is_redirection { Self::Redirection } else { Self::Folder }
+    }
+
+    fn file_type(self) -> FileType {
+        match self {
+            Self::Folder => FileType::Directory,
+            Self::Redirection => FileType::RegularFile,
+        }
+    }
+
+    fn open_flags(self) -> OFlags {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match self {
+            Self::Folder => flags | OFlags::DIRECTORY,
+            Self::Redirection => flags | OFlags::NONBLOCK,
+        }
+    }
+
+    fn create(self, root: &OwnedFd, name: &Path) -> Result<(), Errno> {
+        match self {
+            Self::Folder => rustix::fs::mkdirat(root, name, Mode::from_raw_mode(MODE)),
+            Self::Redirection => create_redirection(root, name),
+        }
+    }
+
+    fn remove(self, root: &OwnedFd, name: &Path) -> Result<(), Errno> {
+        let flags = if self == Self::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(root, name, flags)
+    }
+
+    /// Whether what was opened looks like a placeholder.
+    fn is_placeholder(self, found: &OwnedFd) -> Result<bool, Errno> {
+        let stat = rustix::fs::fstat(found)?;
+        if !has_mode_of_one(stat.st_mode) || FileType::from_raw_mode(stat.st_mode) != self.file_type() {
+            return Ok(false);
+        }
+        if self == Self::Redirection {
+            let mut text = [0; REDIRECTION_TEXT.len() + 1];
+            let len = rustix::io::pread(found, &mut text, 0)?;
+            return Ok(&text[..len] == REDIRECTION_TEXT);
+        }
+        let mut entries = rustix::fs::Dir::read_from(found)?;
+        Ok(!entries
+            .any(|entry| entry.is_ok_and(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))))
+    }
+}
+
+/// Makes the file under another name and moves it, so that nobody sees it without its text.
+fn create_redirection(root: &OwnedFd, name: &Path) -> Result<(), Errno> {
+    let random = crate::random::name().map_err(|_| Errno::IO)?;
+    let draft = name.with_file_name(format!("{REDIRECTION}.{random}"));
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(root, &draft, flags, Mode::from_raw_mode(MODE & 0o444))?;
+    let moved = rustix::io::write(&file, REDIRECTION_TEXT).and_then(|_| {
+        rustix::fs::renameat_with(root, &draft, root, name, rustix::fs::RenameFlags::NOREPLACE)
+    });
+    if moved.is_err() {
+        let _ = rustix::fs::unlinkat(root, &draft, AtFlags::empty());
+    }
+    moved
 }
 
 /// How often a placeholder that disappears under our hands is made anew.
@@ -98,7 +175,8 @@ impl Placeholders {
                     // The user's own; but not a placeholder that somebody else may take away.
                     None => {
                         let kind = FileType::from_raw_mode(there.st_mode);
-                        let foreign = kind == FileType::Directory && has_mode_of_one(there.st_mode);
+                        let foreign =
+                            kind == PlaceholderKind::of(name).file_type() && has_mode_of_one(there.st_mode);
                         kind != FileType::Symlink && !foreign
                     }
                 }
@@ -110,6 +188,7 @@ impl Placeholders {
         let failed = |error: Errno| {
             Error::new(ErrorCode::SandboxFailed, format!("{shown} cannot be protected: {error}"))
         };
+        let placeholder = PlaceholderKind::of(name);
         for _ in 0..TRIES_MAX {
             match self.kind_of(name) {
                 Ok(FileType::Symlink) => {
@@ -120,7 +199,7 @@ impl Placeholders {
                         ),
                     ));
                 }
-                Ok(FileType::Directory) => match self.hold(name) {
+                Ok(kind) if kind == placeholder.file_type() => match self.hold(name) {
                     Ok(true) => break,
                     // Its last user is taking it away.
                     Ok(false) | Err(Errno::NOENT) => std::thread::yield_now(),
@@ -130,7 +209,7 @@ impl Placeholders {
                 },
                 Ok(_) => break,
                 Err(Errno::NOENT) => {
-                    match rustix::fs::mkdirat(&self.root, Path::new(name), Mode::from_raw_mode(MODE)) {
+                    match placeholder.create(&self.root, Path::new(name)) {
                         Ok(()) | Err(Errno::EXIST) => {}
                         // What the daemon cannot make, its user's commands cannot make either.
                         Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => return Ok(()),
@@ -151,9 +230,10 @@ impl Placeholders {
 
     /// Shares a placeholder; false if it is being removed. A folder with something in it needs no holding.
     fn hold(&mut self, name: &OsString) -> Result<bool, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let placeholder = PlaceholderKind::of(name);
+        let flags = placeholder.open_flags();
         let folder = rustix::fs::openat(&self.root, Path::new(name), flags, Mode::empty())?;
-        if !is_placeholder(&folder)? {
+        if !placeholder.is_placeholder(&folder)? {
             return Ok(true);
         }
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared) {
@@ -185,13 +265,23 @@ pub(crate) fn clear(root: &Path, names: &[OsString]) {
     }
 }
 
-fn is_placeholder(folder: &OwnedFd) -> Result<bool, Errno> {
-    let stat = rustix::fs::fstat(folder)?;
-    if !has_mode_of_one(stat.st_mode) {
-        return Ok(false);
-    }
-    let mut entries = rustix::fs::Dir::read_from(folder)?;
-    Ok(!entries.any(|entry| entry.is_ok_and(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))))
+/// Takes away what was left behind in a project and in its repository. Tells whether nothing is left: what somebody still
+/// holds stays.
+pub(crate) fn clear_project(root: &Path) -> bool {
+    let names: Vec<OsString> = crate::PROTECTED.iter().map(OsString::from).collect();
+    let inside: [OsString; 3] = ["config.worktree".into(), "hooks".into(), REDIRECTION.into()];
+    let repository = root.join(".git");
+    clear(root, &names);
+    clear(&repository, &inside);
+    let left = |folder: &Path, names: &[OsString]| names.iter().any(|name| stands(&folder.join(name)));
+    !left(root, &names) && !left(&repository, &inside)
+}
+
+/// Whether a placeholder stands at a path.
+fn stands(path: &Path) -> bool {
+    let kind = PlaceholderKind::of(&path.as_os_str().to_owned());
+    let found = rustix::fs::open(path, kind.open_flags(), Mode::empty());
+    found.and_then(|found| kind.is_placeholder(&found)).unwrap_or(false)
 }
 
 impl Drop for Placeholders {
@@ -199,7 +289,7 @@ impl Drop for Placeholders {
         for (name, folder) in self.held.drain(..) {
             // Somebody else still needs it: it is theirs to remove.
             if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && let Err(error) = rustix::fs::unlinkat(&self.root, Path::new(&name), AtFlags::REMOVEDIR)
+                && let Err(error) = PlaceholderKind::of(&name).remove(&self.root, Path::new(&name))
             {
                 let error = io::Error::from(error);
                 tracing::debug!(%error, "a placeholder stays behind");
@@ -276,6 +366,27 @@ mod tests {
         std::fs::set_permissions(dir.path().join(".obey"), std::fs::Permissions::from_mode(MODE)).unwrap();
         drop(Placeholders::lay(dir.path(), &names(&[".obey"])).unwrap());
         assert!(!dir.path().join(".obey").exists());
+    }
+
+    /// Git takes a repository with it for what it is without.
+    #[test]
+    fn at_commondir_a_file_stands_that_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".git")).unwrap();
+        let wanted = names(&[".git/commondir"]);
+        let file = dir.path().join(".git/commondir");
+        let first = Placeholders::lay(dir.path(), &wanted).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), ".\n");
+        let second = Placeholders::lay(dir.path(), &wanted).unwrap();
+        drop(first);
+        assert!(file.exists(), "still needed by the second");
+        second.let_go();
+        assert!(file.exists(), "as a crash leaves it");
+        assert!(clear_project(dir.path()) && !file.exists());
+        std::fs::write(&file, "../elsewhere\n").unwrap();
+        drop(Placeholders::lay(dir.path(), &wanted).unwrap());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "../elsewhere\n", "the user's own stays");
+        assert_eq!(std::fs::read_dir(dir.path().join(".git")).unwrap().count(), 1, "nothing else is left");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 pub use crate::cgroup::hierarchy::Controller;
-use crate::cgroup::hierarchy::Hierarchies;
+use crate::cgroup::hierarchy::{Hierarchies, switch_on};
 use crate::limits;
 pub use reserve::available_memory;
 
@@ -43,6 +43,10 @@ pub struct RunLimits {
     /// Kills for memory that somebody was told of.
     pub oom_kills_told: u64,
 }
+
+/// The group of version 2 that the agent's own processes are in, beside those of its commands: a group whose members are
+/// limited may have no processes of its own.
+const AGENT_LEAF: &str = "agent";
 
 /// The folders of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +148,10 @@ impl GroupHome {
             for controller in controllers {
                 write_all(&folder, &files::unified(*controller, most))?;
             }
+            // Commands of the session get limits of their own within it.
+            if !switch_on(&folder).is_empty() {
+                make(&folder.join(AGENT_LEAF))?;
+            }
         }
         for (controller, home) in &self.found.legacy {
             let folder = home.join(name);
@@ -165,9 +173,9 @@ impl GroupHome {
                 let is_groups = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME_PREFIX));
                 let made = entry.metadata().and_then(|meta| meta.modified());
                 let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
-                if is_groups && age > limits::GROUP_ABANDONED_AGE {
-                    // One that is in use cannot be removed.
-                    let _ = fs::remove_dir(entry.path());
+                if is_groups && age > limits::GROUP_ABANDONED_AGE && is_folder_empty(&entry.path()) {
+                    // One that somebody joined meanwhile cannot be removed.
+                    let _ = remove_folder(&entry.path());
                 }
             }
         }
@@ -230,9 +238,26 @@ fn write_all(folder: &Path, settings: &[files::Setting]) -> io::Result<()> {
 }
 
 impl SessionGroup {
-    /// Returns the folder of version 2, in which a process can be started.
-    pub fn unified_folder(&self) -> Option<&Path> {
+    /// Returns the folder of version 2 in which the agent is started.
+    pub fn unified_folder(&self) -> Option<PathBuf> {
+        let folder = self.unified.as_ref()?;
+        let leaf = folder.join(AGENT_LEAF);
+        Some(if leaf.is_dir() { leaf } else { folder.clone() })
+    }
+
+    /// Returns the folder of version 2 that holds everything of the session.
+    pub(crate) fn unified(&self) -> Option<&Path> {
         self.unified.as_deref()
+    }
+
+    /// Returns the folders of version 1.
+    pub(crate) fn legacy(&self) -> &BTreeMap<Controller, PathBuf> {
+        &self.legacy
+    }
+
+    /// Returns what version 2 limits for groups within this one.
+    pub(crate) fn controllers_within(&self) -> BTreeSet<Controller> {
+        self.unified.as_deref().map(switch_on).unwrap_or_default()
     }
 
     /// Returns the files of version 1 by which a process with one thread joins. Those of single threads, because the
@@ -300,7 +325,7 @@ impl SessionGroup {
     /// Returns the processes in the group that we can name.
     pub fn members(&self) -> BTreeSet<i32> {
         let mut members = BTreeSet::new();
-        for folder in self.folders() {
+        for folder in self.folders().into_iter().flat_map(|folder| with_inner(folder)) {
             let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
             members.extend(
                 list.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0),
@@ -311,10 +336,7 @@ impl SessionGroup {
 
     /// Whether nobody is in it, whoever it is.
     fn is_empty(&self) -> bool {
-        self.folders().into_iter().all(|folder| match fs::read(folder.join("cgroup.procs")) {
-            Ok(members) => members.is_empty(),
-            Err(_) => true,
-        })
+        self.folders().into_iter().all(|folder| is_folder_empty(folder))
     }
 
     /// Kills everything in the group, also what hides from its parents. Returns whether nothing is left.
@@ -379,6 +401,29 @@ impl SessionGroup {
             }
         }
     }
+}
+
+/// Returns a group's folder and those of the groups within it.
+fn with_inner(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+    folders
+}
+
+/// Whether nobody is in a group, nor in one within it.
+fn is_folder_empty(folder: &Path) -> bool {
+    with_inner(folder).iter().all(|folder| match fs::read(folder.join("cgroup.procs")) {
+        Ok(members) => members.is_empty(),
+        Err(_) => true,
+    })
 }
 
 /// Removes a group and those that were made within it.

@@ -12,6 +12,7 @@ pub(super) mod landlock;
 mod namespaced;
 mod root;
 mod seccomp;
+mod tidy;
 
 use std::fs::File;
 use std::io;

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::cgroup::{Cgroup, Groups};
 use super::launch;
-use super::order::Plan;
+use super::recipe::{MadeFor, Recipe};
 use super::stage::landlock::{SYSTEM, SYSTEM_ETC};
 use crate::limits;
 
@@ -103,8 +103,8 @@ impl Stage {
 /// The keeper's process. Dropping it ends it; its stages go on.
 #[derive(Debug)]
 struct Keeper {
-    child: Child,
-    door: OwnedFd,
+    child: Option<Child>,
+    door: Option<OwnedFd>,
 }
 
 impl Keeper {
@@ -120,23 +120,26 @@ impl Keeper {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { child, door })
+        Ok(Self { child: Some(child), door: Some(door) })
     }
 
     fn request_stage(&self, plan: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-        rustix::net::sendmsg(&self.door, &[IoSlice::new(plan)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        rustix::net::sendmsg(door, &[IoSlice::new(plan)], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // It would go by itself when its socket closes; one that is stopped or stuck would not.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // It goes by itself when its socket closes and the last of its stages has ended.
+        self.door = None;
+        if let Some(mut child) = self.child.take() {
+            std::thread::spawn(move || child.wait());
+        }
     }
 }
 
@@ -156,19 +159,16 @@ struct Mark {
 struct Ready {
     stage: Stage,
     marks: Marks,
-    project: Project,
+    project: MadeFor,
 }
-
-/// What a sandbox is made for; none if it will do for any.
-type Project = Option<OsString>;
 
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<Ready>,
     /// What is being made for later.
-    making: Vec<Project>,
+    making: Vec<MadeFor>,
     /// Where commands ran, and when last.
-    used: Vec<(Project, Instant)>,
+    used: Vec<(MadeFor, Instant)>,
     /// Counts the times everything that was ready had to go, so that what was begun before does not come after.
     generation: u64,
     last_used: Option<Instant>,
@@ -178,7 +178,7 @@ struct State {
 
 impl State {
     /// Notes that a command is to run, and forgets where none has for long.
-    fn note(&mut self, project: &Project) {
+    fn note(&mut self, project: &MadeFor) {
         let now = Instant::now();
         self.last_used = Some(now);
         self.used.retain(|(used, last)| used != project && *last + limits::SANDBOX_IDLE > now);
@@ -187,7 +187,7 @@ impl State {
 
     /// Takes out what was made for projects in which no command has run for long.
     fn forgotten(&mut self) -> Vec<Ready> {
-        let known: Vec<Project> = self.used.iter().map(|(project, _)| project.clone()).collect();
+        let known: Vec<MadeFor> = self.used.iter().map(|(project, _)| project.clone()).collect();
         let (keep, forgotten): (VecDeque<Ready>, VecDeque<Ready>) =
             self.ready.drain(..).partition(|ready| known.contains(&ready.project));
         self.ready = keep;
@@ -199,12 +199,12 @@ impl State {
         (limits::SANDBOXES_READY / self.used.len().max(1)).max(1)
     }
 
-    fn ready_for(&self, project: &Project) -> usize {
+    fn ready_for(&self, project: &MadeFor) -> usize {
         self.ready.iter().filter(|ready| ready.project == *project).count()
     }
 
     /// One of those being made is there, or will not be.
-    fn made(&mut self, project: &Project) {
+    fn made(&mut self, project: &MadeFor) {
         if let Some(at) = self.making.iter().position(|made_for| made_for == project) {
             self.making.swap_remove(at);
         }
@@ -231,13 +231,6 @@ pub(super) struct Stages {
     groups: Arc<Groups>,
     /// Tells whether anything was mounted or unmounted since it was last asked.
     mounts: Option<File>,
-}
-
-/// What every new sandbox is made by.
-#[derive(Clone, Debug)]
-pub(super) struct Recipe {
-    pub(super) plan: Plan,
-    pub(super) with_cgroup: bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -281,7 +274,7 @@ impl Stages {
     async fn make_marked(self: &Arc<Self>, recipe: Recipe) -> Result<(Stage, Marks), Error> {
         let stages = Arc::clone(self);
         let made =
-            tokio::task::spawn_blocking(move || (stages.marks(&recipe.plan.root), stages.parts(&recipe)))
+            tokio::task::spawn_blocking(move || (stages.marks(&recipe.made_for()), stages.parts(&recipe)))
                 .await;
         let (marks, parts) = made.map_err(|error| failed(&error))?;
         let stage = Stage::new(parts.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
@@ -290,7 +283,7 @@ impl Stages {
 
     /// Returns a sandbox that was made before, or makes one.
     pub(super) async fn take(self: &Arc<Self>, recipe: Recipe) -> Result<Stage, Error> {
-        while let Some(mut stage) = self.find(&recipe.plan.root) {
+        while let Some(mut stage) = self.find(&recipe.made_for()) {
             if stage.is_begun().await {
                 return Ok(stage);
             }
@@ -305,7 +298,7 @@ impl Stages {
         tokio::spawn(stages.refill(recipe));
     }
 
-    fn find(&self, project: &Project) -> Option<Stage> {
+    fn find(&self, project: &MadeFor) -> Option<Stage> {
         let changed = self.mounts_changed();
         let mut state = locked(&self.state);
         state.note(project);
@@ -334,7 +327,7 @@ impl Stages {
 
     /// Makes sandboxes until enough are ready; each only while somebody uses them.
     async fn refill(self: Arc<Self>, recipe: Recipe) {
-        let project = recipe.plan.root.clone();
+        let project = recipe.made_for();
         while let Some(generation) = self.begin(&project) {
             match self.make_marked(recipe.clone()).await {
                 Ok((stage, marks)) => {
@@ -354,7 +347,7 @@ impl Stages {
     }
 
     /// Counts one in, unless there are enough.
-    fn begin(&self, project: &Project) -> Option<u64> {
+    fn begin(&self, project: &MadeFor) -> Option<u64> {
         let mut state = locked(&self.state);
         let making = state.making.iter().filter(|made_for| *made_for == project).count();
         if state.ready_for(project) + making >= state.share() {
@@ -422,12 +415,21 @@ impl Stages {
     }
 
     /// Which files and folders a sandbox made now would be made of.
-    fn marks(&self, project: &Project) -> Marks {
-        self.watched.iter().map(PathBuf::as_path).chain(project.as_ref().map(Path::new)).map(mark).collect()
+    fn marks(&self, project: &MadeFor) -> Marks {
+        self.watched
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(project.root.as_ref().map(Path::new))
+            .map(mark)
+            .collect()
     }
 
     fn parts(&self, recipe: &Recipe) -> io::Result<Parts> {
-        let cgroup = if recipe.with_cgroup { self.groups.take(&recipe.plan.limits) } else { None };
+        let cgroup = match &recipe.session {
+            Some(session) => Some(Cgroup::create_within(session, &recipe.plan.limits, recipe.with_cgroup)?),
+            None if recipe.with_cgroup => self.groups.take(&recipe.plan.limits),
+            None => None,
+        };
         if recipe.with_cgroup && cgroup.is_none() {
             return Err(io::Error::other("cannot make a control group for the command"));
         }

@@ -2,10 +2,12 @@
 //! remembers where it stands between chunks. Must not decide anything; it only says who should look closer.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::{Anchored, dfa};
 
+use super::follow::Follow;
 use super::known::KnownSet;
 use super::rules::RuleSet;
 
@@ -27,6 +29,8 @@ pub(crate) struct Gate {
     dfa: dfa::DFA,
     start: StateID,
     targets: Vec<Vec<GateTarget>>,
+    /// What may stand behind each word; made when the word is first seen.
+    follows: Vec<OnceLock<Follow>>,
     /// The words again, in small letters and in order, for those that begin at a known place.
     words: Vec<Vec<u8>>,
     /// What words begin with: a bit for each two bytes, whatever their case.
@@ -61,7 +65,8 @@ impl Gate {
         let dfa = dfa::Builder::new().ascii_case_insensitive(true).build(&words);
         let dfa = dfa.map_err(|error| format!("keywords: {error}"))?;
         let start = dfa.start_state(Anchored::No).map_err(|error| format!("keywords: {error}"))?;
-        let mut gate = Self { dfa, start, targets, words: Vec::new(), pairs: Box::new([0; 1024]) };
+        let follows = words.iter().map(|_| OnceLock::new()).collect();
+        let mut gate = Self { dfa, start, targets, follows, words: Vec::new(), pairs: Box::new([0; 1024]) };
         for word in &words {
             let all: Vec<u8> = (0..=u8::MAX).collect();
             let (one, two) = (word.first().map(std::slice::from_ref), word.get(1).map(std::slice::from_ref));
@@ -112,10 +117,10 @@ impl Gate {
         longer.any(|at| begins(end, text, &self.words[at]))
     }
 
-    /// Whether a text ends inside a word, of which two letters at least are there.
+    /// Whether a text ends inside a word, be it after its first letter.
     pub(crate) fn ends_inside_word(&self, text: &[u8]) -> bool {
         let longest = self.words.iter().map(Vec::len).max().unwrap_or(0).min(text.len());
-        (2..=longest).any(|length| self.is_open(&text[text.len() - length..], &[]))
+        (1..=longest).any(|length| self.is_open(&text[text.len() - length..], &[]))
     }
 
     /// Returns the words with the same first letter.
@@ -136,19 +141,31 @@ impl Gate {
         self.dfa.memory_usage()
     }
 
-    /// Walks over bytes and calls `hit` with the number of bytes up to the end of a word and who is called.
+    /// Returns what may stand behind a word, for the rules that it calls.
+    pub(crate) fn follow(&self, word: u32, rules: &RuleSet) -> &Follow {
+        self.follows[word as usize].get_or_init(|| {
+            let called = self.targets[word as usize].iter().filter_map(|target| match target {
+                GateTarget::Rule(rule) => Some((*rule, &rules.rules[*rule as usize])),
+                GateTarget::Known { .. } | GateTarget::PrivateKey => None,
+            });
+            Follow::new(&self.words[word as usize], &called.collect::<Vec<_>>())
+        })
+    }
+
+    /// Walks over bytes and calls `hit` with the number of bytes up to the end of a word, the word, and who is called.
     #[inline]
     pub(crate) fn walk(
         &self,
         mut state: StateID,
         bytes: &[u8],
-        mut hit: impl FnMut(usize, &[GateTarget]),
+        mut hit: impl FnMut(usize, u32, &[GateTarget]),
     ) -> StateID {
         for (at, &byte) in bytes.iter().enumerate() {
             state = self.dfa.next_state(Anchored::No, state, byte);
             if self.dfa.is_special(state) && self.dfa.is_match(state) {
                 for index in 0..self.dfa.match_len(state) {
-                    hit(at + 1, &self.targets[self.dfa.match_pattern(state, index).as_usize()]);
+                    let word = self.dfa.match_pattern(state, index);
+                    hit(at + 1, word.as_u32(), &self.targets[word.as_usize()]);
                 }
             }
         }

@@ -8,6 +8,7 @@ mod begun;
 mod config;
 mod engine;
 mod entropy;
+mod follow;
 mod gate;
 mod known;
 pub mod limits;
@@ -207,7 +208,7 @@ impl Scrubber {
             return true;
         }
         let mut seen = false;
-        self.gate.walk(self.gate.start(), text, |_, _| seen = true);
+        self.gate.walk(self.gate.start(), text, |_, _, _| seen = true);
         seen
     }
 

@@ -3,15 +3,14 @@
 //! says what can. Bytes that were let out stay known for a while, so that a secret is recognised by the words before it. Must
 //! not know clocks: what may become a secret waits until more comes or the text ends, however long that takes.
 
-use std::ops::Range;
-
 use aho_corasick::automaton::StateID;
 
 use super::Scrubber;
 use super::engine::{self, Span, Stretch, Tail};
+use super::follow::Outlook;
 use super::gate::{GateTarget, PRIVATE_KEY_WORD};
 use super::pem::{self, Verdict};
-use super::rules::Rank;
+use super::rules::{Rank, RuleSet};
 use crate::limits;
 
 /// What was let out of a text.
@@ -25,8 +24,23 @@ pub struct Piece {
 /// A keyword that was seen.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
-    rule: u32,
+    word: u32,
     end: usize,
+    outlook: Outlook,
+}
+
+/// Where a rule looks closer, because of its keywords.
+#[derive(Clone, Debug)]
+struct RuleStretch {
+    rule: u32,
+    from: usize,
+    to: usize,
+    /// Where the last of the keywords ends.
+    called_at: usize,
+    /// More text may make a match of what is there.
+    outlook: Outlook,
+    /// What is there may be a match.
+    found: bool,
 }
 
 /// Where a private key begins, and where it ends once that is known.
@@ -61,6 +75,8 @@ pub struct Live {
     shown: usize,
     state: StateID,
     hits: Vec<Hit>,
+    /// Where rules look closer at the moment; kept for its memory alone.
+    stretches: Vec<RuleStretch>,
     suspects: Vec<LiveCandidate>,
     keys: Vec<OpenPrivateKey>,
     /// The last thing shown stands for a secret that ends at `shown`, and may go on.
@@ -78,6 +94,7 @@ impl Live {
             state: scrubber.gate.start(),
             scrubber: scrubber.clone(),
             hits: Vec::new(),
+            stretches: Vec::new(),
             suspects: Vec::new(),
             keys: Vec::new(),
             redacted: false,
@@ -114,17 +131,23 @@ impl Live {
         let from = self.view.len();
         self.view.extend_from_slice(text.as_bytes());
         self.scan(from);
-        self.drop_old_hits();
+        self.look();
         if self.tail == Tail::Closed && self.is_quiet() && !self.ends_in_token() {
-            return self.show_plainly();
+            return self.show_plainly(text, from);
         }
         let spans = self.spans(false);
         let hold = self.hold(&spans);
-        if self.view.len() - hold > limits::LIVE_HELD_MAX {
+        let piece = if self.view.len() - hold > limits::LIVE_HELD_MAX {
             let spans = self.spans(true);
-            return self.show(self.view.len(), spans, true);
+            self.show(self.view.len(), spans, true)
+        } else {
+            self.show(hold, spans, false)
+        };
+        if self.shown == self.view.len() {
+            // What was found is shown by its name, and nothing more can come of it.
+            self.hits.retain(|hit| hit.outlook == Outlook::Open);
         }
-        self.show(hold, spans, false)
+        piece
     }
 
     /// Returns how many bytes wait for more text, because they may become a secret.
@@ -134,6 +157,7 @@ impl Live {
 
     /// Ends the text and lets the rest out; what is pushed next is another text.
     pub fn finish(&mut self) -> Piece {
+        self.look();
         let spans = self.spans(true);
         let piece = self.show(self.view.len(), spans, false);
         *self = Self::new(&self.scrubber);
@@ -142,11 +166,12 @@ impl Live {
 
     fn scan(&mut self, from: usize) {
         let (hits, suspects, keys) = (&mut self.hits, &mut self.suspects, &mut self.keys);
-        self.state = self.scrubber.gate.walk(self.state, &self.view[from..], |at, targets| {
+        self.state = self.scrubber.gate.walk(self.state, &self.view[from..], |at, word, targets| {
             let end = from + at;
+            let mut calls_rules = false;
             for target in targets {
                 match *target {
-                    GateTarget::Rule(rule) => hits.push(Hit { rule, end }),
+                    GateTarget::Rule(_) => calls_rules = true,
                     GateTarget::Known { pattern, anchor } => {
                         suspects.push(LiveCandidate { pattern, anchor, end })
                     }
@@ -155,16 +180,45 @@ impl Live {
                     }
                 }
             }
+            if calls_rules {
+                hits.push(Hit { word, end, outlook: Outlook::Open });
+            }
         });
     }
 
-    /// Forgets keywords that nothing not shown yet can stand behind.
-    fn drop_old_hits(&mut self) {
-        let (rules, shown) = (&self.scrubber.rules.rules, self.shown);
-        self.hits.retain(|hit| hit.end + reach(&rules[hit.rule as usize]) > shown);
-        let known = &self.scrubber.known;
-        let reach = |suspect: &LiveCandidate| known.pattern(suspect.pattern).reach(suspect.anchor) as usize;
-        self.suspects.retain(|suspect| suspect.end + reach(suspect) > shown);
+    /// Finds out where rules have to look closer, and forgets keywords that nothing not shown yet can stand behind.
+    fn look(&mut self) {
+        let Self { scrubber, view, shown, hits, stretches, suspects, .. } = self;
+        let (set, end) = (&*scrubber.rules, view.len());
+        stretches.clear();
+        hits.retain_mut(|hit| {
+            let follow = scrubber.gate.follow(hit.word, set);
+            if hit.end + follow.reach() <= *shown {
+                return false;
+            }
+            let mut is_called = false;
+            hit.outlook = follow.look(view, hit.end, |rule| {
+                is_called = true;
+                note(stretches, set, rule, hit.end, end).found = true;
+            });
+            if hit.outlook == Outlook::Open {
+                for rule in follow.rules() {
+                    let stretch = note(stretches, set, rule, hit.end, end);
+                    // What a keyword cannot stand for any more is not waited for.
+                    if stretch.to == end {
+                        stretch.outlook = Outlook::Open;
+                    }
+                }
+            }
+            is_called || hit.outlook == Outlook::Open
+        });
+        for rule in &set.uncalled {
+            let from = shown.saturating_sub(set.rules[*rule as usize].before as usize);
+            let (called_at, outlook) = (from, Outlook::Open);
+            stretches.push(RuleStretch { rule: *rule, from, to: end, called_at, outlook, found: true });
+        }
+        let reach = |suspect: &LiveCandidate| scrubber.known.pattern(suspect.pattern).reach(suspect.anchor);
+        suspects.retain(|suspect| suspect.end + reach(suspect) as usize > *shown);
     }
 
     /// The first private key whose end has not come.
@@ -173,10 +227,7 @@ impl Live {
     }
 
     fn is_quiet(&self) -> bool {
-        self.hits.is_empty()
-            && self.suspects.is_empty()
-            && self.keys.is_empty()
-            && self.scrubber.rules.uncalled.is_empty()
+        self.stretches.is_empty() && self.suspects.is_empty() && self.keys.is_empty()
     }
 
     /// Whether the text ends in something long without a gap, in which a keyword may come last.
@@ -192,8 +243,13 @@ impl Live {
         self.view.iter().rposition(|byte| is_gap(*byte)).map_or(0, |at| at + 1)
     }
 
-    fn show_plainly(&mut self) -> Piece {
-        let text = String::from_utf8_lossy(&self.view[self.shown..]).into_owned();
+    /// Lets everything out as it is; `pushed` is what came last, at `from`.
+    fn show_plainly(&mut self, pushed: &str, from: usize) -> Piece {
+        let text = if self.shown == from {
+            pushed.to_owned()
+        } else {
+            String::from_utf8_lossy(&self.view[self.shown..]).into_owned()
+        };
         if !text.is_empty() {
             self.redacted = false;
         }
@@ -206,10 +262,11 @@ impl Live {
     fn spans(&mut self, ended: bool) -> Vec<Span> {
         let set = &self.scrubber.rules;
         let mut spans = Vec::new();
-        for (rule, stretch) in self.stretches() {
-            let (from, to) = (stretch.start as u64, stretch.end as u64);
+        for stretch in self.stretches.iter().filter(|stretch| stretch.found) {
+            let (from, to) = (stretch.from as u64, stretch.to as u64);
+            let rule = &set.rules[stretch.rule as usize];
             let stretch = Stretch { view: &self.view, base: 0, from, to, path: None };
-            engine::search(set, &set.rules[rule as usize], stretch, |span| spans.push(span));
+            engine::search(set, rule, stretch, |span| spans.push(span));
         }
         for suspect in &self.suspects {
             let pattern = self.scrubber.known.pattern(suspect.pattern);
@@ -239,44 +296,16 @@ impl Live {
         spans
     }
 
-    /// Returns which rules look closer, and where: around their keywords, once each.
-    fn stretches(&self) -> Vec<(u32, Range<usize>)> {
-        let rules = &self.scrubber.rules;
-        let mut stretches: Vec<(u32, Range<usize>)> = Vec::new();
-        for hit in &self.hits {
-            let rule = &rules.rules[hit.rule as usize];
-            let end = (hit.end + reach(rule)).min(self.view.len());
-            match stretches.iter_mut().find(|(index, _)| *index == hit.rule) {
-                Some((_, stretch)) => stretch.end = end,
-                None => stretches.push((hit.rule, hit.end.saturating_sub(rule.before as usize)..end)),
-            }
-        }
-        for index in &rules.uncalled {
-            let from = self.shown.saturating_sub(rules.rules[*index as usize].before as usize);
-            stretches.push((*index, from..self.view.len()));
-        }
-        stretches
-    }
-
     /// Returns where that begins which may still become a secret.
     fn hold(&self, spans: &[Span]) -> usize {
         let end = self.view.len();
         let mut hold = end;
         let rules = &self.scrubber.rules;
-        for (index, stretch) in self.stretches() {
-            // What a keyword cannot stand for any more is not waited for.
-            if stretch.end != end {
-                continue;
-            }
-            let rule = &rules.rules[index as usize];
-            let is_called = |start: usize| {
-                rule.announced_before || self.hits.iter().any(|hit| hit.rule == index && hit.end > start)
-            };
-            hold = rule
-                .begun(&self.view, stretch.start)
-                .filter(|start| is_called(*start))
-                .unwrap_or(end)
-                .min(hold);
+        for stretch in self.stretches.iter().filter(|stretch| stretch.outlook == Outlook::Open) {
+            let rule = &rules.rules[stretch.rule as usize];
+            let is_called = |start: usize| rule.announced_before || stretch.called_at > start;
+            let begun = rule.begun(&self.view, stretch.from).filter(|start| is_called(*start));
+            hold = begun.unwrap_or(end).min(hold);
         }
         if self.ends_in_token() {
             let from = self.token_start().saturating_sub(1);
@@ -388,9 +417,27 @@ impl Live {
     }
 }
 
-/// How far behind a keyword a secret may stand in what people and programs say.
-fn reach(rule: &super::rules::Rule) -> usize {
-    rule.after as usize
+/// Lets a rule's stretch reach around a keyword that ends at `at`.
+fn note<'s>(
+    stretches: &'s mut Vec<RuleStretch>,
+    set: &RuleSet,
+    index: u32,
+    at: usize,
+    end: usize,
+) -> &'s mut RuleStretch {
+    let rule = &set.rules[index as usize];
+    let to = (at + rule.after as usize).min(end);
+    let slot = match stretches.iter().position(|stretch| stretch.rule == index) {
+        Some(slot) => slot,
+        None => {
+            let (from, outlook) = (at.saturating_sub(rule.before as usize), Outlook::Settled);
+            stretches.push(RuleStretch { rule: index, from, to, called_at: at, outlook, found: false });
+            stretches.len() - 1
+        }
+    };
+    let stretch = &mut stretches[slot];
+    (stretch.to, stretch.called_at) = (stretch.to.max(to), stretch.called_at.max(at));
+    stretch
 }
 
 /// Whether a position is between two bytes of one letter.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use regex_automata::Input;
 use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson::NFA;
 
 use super::allow::Allow;
 use super::config::{Merged, RuleEntry};
@@ -39,7 +40,9 @@ pub(crate) struct Rule {
     /// What calls the rule stands before its secrets, not in them.
     pub(crate) announced_before: bool,
     /// Nothing says that a secret begins before more than its first bytes have come.
-    unannounced: bool,
+    pub(crate) unannounced: bool,
+    /// A keyword stands in every match or right before it.
+    pub(crate) keyword_inside: bool,
     path: Option<Regex>,
     parsed: Parsed,
     regex: OnceLock<Option<Regex>>,
@@ -70,6 +73,7 @@ impl Rule {
             announced_before: parsed.is_announced_before(secret_group),
             unannounced: !parsed.is_announced_before(secret_group)
                 && !parsed.begins_with(secret_group, &entry.keywords),
+            keyword_inside: !entry.foreign,
             path,
             parsed,
             regex: OnceLock::new(),
@@ -92,6 +96,11 @@ impl Rule {
                 built.ok()
             })
             .as_ref()
+    }
+
+    /// Returns the states of the expression.
+    pub(crate) fn nfa(&self) -> Option<NFA> {
+        self.parsed.nfa()
     }
 
     /// Whether an automaton says what may become a secret.

@@ -216,7 +216,7 @@ impl Stream {
         let from = self.scanned;
         // The gate reads the view while notes are taken elsewhere in `self`.
         let view = std::mem::take(&mut self.view);
-        self.state = gate.walk(self.state, &view[(from - self.base) as usize..], |at, targets| {
+        self.state = gate.walk(self.state, &view[(from - self.base) as usize..], |at, _, targets| {
             let end = from + at as u64;
             for target in targets {
                 match *target {

@@ -2,12 +2,13 @@
 //! where Go reads a character literally; nothing else may be changed here.
 
 use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson::NFA;
 use regex_automata::util::syntax;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
-use super::begun;
+use super::{begun, follow};
 use crate::limits;
 
 /// An expression that parses: how long its matches can be is known, its automaton is not built yet.
@@ -57,6 +58,11 @@ impl Parsed {
     /// Builds the automaton.
     pub(crate) fn build(&self) -> Result<Regex, String> {
         build(&self.hir)
+    }
+
+    /// Builds the states of the expression, without an automaton over them.
+    pub(crate) fn nfa(&self) -> Option<NFA> {
+        follow::nfa(&self.hir)
     }
 
     /// Builds the automaton that finds a secret which has begun at the end of a text, as its first group.

@@ -230,4 +230,82 @@ mod tests {
         assert!(!peer.is_alive());
         assert_eq!(peer.ancestry(), None);
     }
+
+    /// Numbers are given out in order and begin again at the end; who may write the last one makes that happen at once.
+    #[test]
+    fn a_process_that_got_the_number_of_another_is_not_taken_for_it() {
+        let sleep = || std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let end = |mut child: std::process::Child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        };
+        let first = sleep();
+        let pid = first.id();
+        let peer = Peer::numbered(pid as i32, sys::euid()).unwrap();
+        assert!(peer.is_alive() && peer.ancestry().is_some());
+        end(first);
+        let mut next = None;
+        for _ in 0..1000 {
+            if std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).is_err() {
+                eprintln!("only root may choose the next process number; the rest of this test needs it");
+                return;
+            }
+            let child = sleep();
+            if child.id() == pid {
+                next = Some(child);
+                break;
+            }
+            end(child);
+        }
+        let next = next.expect("the number is free again");
+        assert!(!peer.is_alive(), "the first one has ended");
+        assert_eq!(peer.ancestry(), None, "and the other one's chain is not its own");
+        let other = Peer::numbered(pid as i32, sys::euid()).unwrap();
+        assert!(other.is_alive() && other.ancestry().is_some());
+        end(next);
+    }
+
+    /// What holds where `/proc` hides the processes of others.
+    fn check_inside_hidepid() {
+        let own = std::process::id() as i32;
+        assert!(!std::path::Path::new("/proc/1").exists(), "/proc hides the processes of others");
+        // Without a way to look at hidden processes nobody is identified; with one, hidden ancestors have no name.
+        if let Some(chain) = of(own) {
+            assert_eq!(chain[0].pid, own);
+            let above = &chain[1..];
+            assert!(above.iter().any(|at| at.name == Name::HiddenOther), "{above:?}");
+            assert!(above.iter().all(|at| at.pid != 1 || at.name == Name::HiddenOther), "{above:?}");
+        }
+    }
+
+    #[test]
+    fn ancestors_that_proc_hides_are_never_given_a_name() {
+        use std::os::unix::fs::PermissionsExt as _;
+        // This test runs itself again, inside.
+        const INSIDE: &str = "TEST_INSIDE_HIDEPID";
+        if std::env::var_os(INSIDE).is_some() {
+            return check_inside_hidepid();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.path().join("tests");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let script = format!(
+            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups {} \
+             --exact ancestry::tests::ancestors_that_proc_hides_are_never_given_a_name",
+            program.display()
+        );
+        let run = std::process::Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .env(INSIDE, "1")
+            .output()
+            .unwrap();
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        if said.contains("Operation not permitted") || said.contains("permission denied") {
+            eprintln!("only root may mount; this test needs that: {said}");
+            return;
+        }
+        assert!(run.status.success() && said.contains("1 passed"), "{said}");
+    }
 }

@@ -7,6 +7,7 @@
 mod chain;
 mod entry;
 mod export;
+mod head_file;
 mod keys;
 mod mark;
 mod marker;

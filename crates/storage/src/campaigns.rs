@@ -1,6 +1,6 @@
 //! Rows of campaigns, festivals and the reports about them.
 
-use domain::Timestamp;
+use domain::{Mode, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::limits;
@@ -18,6 +18,16 @@ pub struct CampaignRow {
     pub root_pin: String,
     /// Whether secrets are taken out of the events of its sessions; nothing: as the daemon is configured.
     pub scrub: Option<bool>,
+    /// The mode of its sessions that are created without one; nothing: as the daemon is configured.
+    pub mode: Option<Mode>,
+}
+
+/// Changes of a campaign's settings; nothing leaves one as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CampaignChange {
+    pub scrub: Option<bool>,
+    /// `Some(None)`: from now on as the daemon is configured.
+    pub mode: Option<Option<Mode>>,
 }
 
 /// A festival as last reported.
@@ -55,15 +65,15 @@ pub struct ReportOutcome {
 }
 
 const SELECT: &str =
-    "SELECT id, name, path, description, created_at, updated_at, root_pin, scrub FROM campaigns";
+    "SELECT id, name, path, description, created_at, updated_at, root_pin, scrub, mode FROM campaigns";
 
 /// Inserts a campaign or updates the one with the same id.
 pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin, scrub)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        "INSERT INTO campaigns (id, name, path, description, created_at, updated_at, root_pin, scrub, mode)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT (id) DO UPDATE SET name = ?2, path = ?3, description = ?4, updated_at = ?6,
-             root_pin = ?7, scrub = ?8",
+             root_pin = ?7, scrub = ?8, mode = ?9",
         params![
             campaign.id,
             campaign.name,
@@ -72,7 +82,8 @@ pub fn put(connection: &Connection, campaign: &CampaignRow) -> rusqlite::Result<
             campaign.created_at.0,
             campaign.updated_at.0,
             campaign.root_pin,
-            campaign.scrub
+            campaign.scrub,
+            campaign.mode.map(Mode::name)
         ],
     )?;
     Ok(())
@@ -87,13 +98,19 @@ pub fn pin(connection: &Connection, id: &str, root_pin: &str) -> rusqlite::Resul
     Ok(())
 }
 
-/// Changes one setting of a campaign; tells whether there is such a campaign.
-pub fn set_scrub(connection: &Connection, id: &str, scrub: bool, at: Timestamp) -> rusqlite::Result<bool> {
-    let changed = connection.execute(
-        "UPDATE campaigns SET scrub = ?2, updated_at = ?3 WHERE id = ?1",
-        params![id, scrub, at.0],
-    )?;
-    Ok(changed == 1)
+/// Changes settings of a campaign; returns it as it is then, or nothing if there is no such campaign.
+pub fn change(
+    connection: &Connection,
+    id: &str,
+    change: CampaignChange,
+    at: Timestamp,
+) -> rusqlite::Result<Option<CampaignRow>> {
+    let Some(mut row) = find(connection, id)?.filter(|row| row.id == id) else { return Ok(None) };
+    row.scrub = change.scrub.or(row.scrub);
+    row.mode = change.mode.unwrap_or(row.mode);
+    row.updated_at = at;
+    put(connection, &row)?;
+    Ok(Some(row))
 }
 
 /// Returns a campaign by id, else by name.
@@ -126,7 +143,7 @@ pub fn remove(connection: &Connection, id: &str) -> rusqlite::Result<()> {
 /// Returns how many sessions of a campaign have not ended.
 pub fn active_sessions(connection: &Connection, id: &str) -> rusqlite::Result<i32> {
     connection.query_row(
-        "SELECT count(*) FROM agent_sessions WHERE campaign_id = ?1 AND status NOT IN ('STOPPED', 'FAILED')",
+        "SELECT count(*) FROM session_records WHERE campaign_id = ?1 AND status NOT IN ('STOPPED', 'FAILED')",
         [id],
         |row| row.get(0),
     )
@@ -232,5 +249,7 @@ fn campaign_row(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         updated_at: Timestamp(row.get(5)?),
         root_pin: row.get(6)?,
         scrub: row.get(7)?,
+        // A mode of a newer version must not become one that asks less.
+        mode: row.get::<_, Option<String>>(8)?.map(|name| Mode::parse(&name).unwrap_or_default()),
     })
 }

@@ -20,6 +20,17 @@ pub struct EnvironmentRow {
     /// Settings of the provider.
     pub provider_config: BTreeMap<String, String>,
     pub created_at: Timestamp,
+    /// `simulation`, `hardware` or `hybrid`.
+    pub kind: String,
+    /// Its emergency stop, if it is active.
+    pub emergency_stop: Option<EmergencyStop>,
+}
+
+/// An emergency stop that is active.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmergencyStop {
+    pub at: Timestamp,
+    pub reason: String,
 }
 
 /// A registered machine.
@@ -32,6 +43,11 @@ pub struct HostRow {
     /// JSON.
     pub capabilities: String,
     pub created_at: Timestamp,
+    /// `cloud`, `edge` or `hybrid`.
+    pub host_type: String,
+    pub labels: BTreeMap<String, String>,
+    /// When it reported its status last; `None`: never.
+    pub seen_at: Option<Timestamp>,
 }
 
 /// A prompt that runs as its own session.
@@ -51,17 +67,22 @@ pub struct TaskRow {
 }
 
 const ENVIRONMENT: &str = "SELECT id, name, directory, provider, model, mode, answer_wait_secs, created_at, \
-                           provider_config FROM environments";
-const HOST: &str = "SELECT id, name, environment_id, status, capabilities, created_at FROM hosts";
+                           provider_config, kind, stopped_at, stop_reason FROM environments";
+const HOST: &str = "SELECT id, name, environment_id, status, capabilities, created_at, host_type, labels, seen_at \
+                    FROM hosts";
 const TASK: &str = "SELECT id, prompt, environment_id, host_id, parent_task_id, session_id, error, created_at, \
                     updated_at FROM tasks";
 
-/// Inserts an environment.
+/// Inserts an environment, or changes all but its id and when it was created.
 pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()> {
+    let stop =
+        row.emergency_stop.clone().unwrap_or(EmergencyStop { at: Timestamp(0), reason: String::new() });
     connection.execute(
         "INSERT INTO environments (id, name, directory, provider, model, mode, answer_wait_secs, created_at,
-                                   provider_config)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                                   provider_config, kind, stopped_at, stop_reason)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, directory = ?3, provider = ?4, model = ?5, mode = ?6,
+             answer_wait_secs = ?7, provider_config = ?9, kind = ?10, stopped_at = ?11, stop_reason = ?12",
         params![
             row.id,
             row.name,
@@ -71,7 +92,10 @@ pub fn put(connection: &Connection, row: &EnvironmentRow) -> rusqlite::Result<()
             row.mode,
             row.answer_wait_secs,
             row.created_at.0,
-            super::sessions::json(&row.provider_config)
+            super::sessions::json(&row.provider_config),
+            row.kind,
+            stop.at.0,
+            stop.reason
         ],
     )?;
     Ok(())
@@ -97,11 +121,24 @@ pub fn remove(connection: &Connection, id: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Inserts a host, or changes all but its id and when it was registered.
 pub fn put_host(connection: &Connection, row: &HostRow) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO hosts (id, name, environment_id, status, capabilities, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![row.id, row.name, row.environment_id, row.status, row.capabilities, row.created_at.0],
+        "INSERT INTO hosts (id, name, environment_id, status, capabilities, created_at, host_type, labels, seen_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, environment_id = ?3, status = ?4, capabilities = ?5,
+             host_type = ?7, labels = ?8, seen_at = ?9",
+        params![
+            row.id,
+            row.name,
+            row.environment_id,
+            row.status,
+            row.capabilities,
+            row.created_at.0,
+            row.host_type,
+            super::sessions::json(&row.labels),
+            row.seen_at.map_or(0, |at| at.0)
+        ],
     )?;
     Ok(())
 }
@@ -164,10 +201,18 @@ pub fn tasks(connection: &Connection, limit: usize, offset: usize) -> rusqlite::
         .collect()
 }
 
+/// Returns the tasks of an environment, oldest first.
+pub fn tasks_in(connection: &Connection, environment_id: &str) -> rusqlite::Result<Vec<TaskRow>> {
+    connection
+        .prepare_cached(&format!("{TASK} WHERE environment_id = ?1 ORDER BY created_at, id"))?
+        .query_map([environment_id], task_row)?
+        .collect()
+}
+
 /// Returns the ids of the sessions that a session has spawned, oldest first.
 pub fn children(connection: &Connection, session: &str) -> rusqlite::Result<Vec<String>> {
     connection
-        .prepare_cached("SELECT id FROM agent_sessions WHERE parent_session_id = ?1 ORDER BY key")?
+        .prepare_cached("SELECT id FROM session_records WHERE parent_session_id = ?1 ORDER BY key")?
         .query_map([session], |row| row.get(0))?
         .collect()
 }
@@ -185,10 +230,17 @@ fn environment(row: &Row<'_>) -> rusqlite::Result<EnvironmentRow> {
         // Only the daemon writes this column, so it is valid JSON.
         provider_config: serde_json::from_str(&config).unwrap_or_default(),
         created_at: Timestamp(row.get(7)?),
+        kind: row.get(9)?,
+        emergency_stop: match row.get(10)? {
+            0 => None,
+            at => Some(EmergencyStop { at: Timestamp(at), reason: row.get(11)? }),
+        },
     })
 }
 
 fn host_row(row: &Row<'_>) -> rusqlite::Result<HostRow> {
+    // Only the daemon writes this column, so it is valid JSON.
+    let labels: String = row.get(7)?;
     Ok(HostRow {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -196,6 +248,9 @@ fn host_row(row: &Row<'_>) -> rusqlite::Result<HostRow> {
         status: row.get(3)?,
         capabilities: row.get(4)?,
         created_at: Timestamp(row.get(5)?),
+        host_type: row.get(6)?,
+        labels: serde_json::from_str(&labels).unwrap_or_default(),
+        seen_at: Some(row.get(8)?).filter(|at| *at != 0).map(Timestamp),
     })
 }
 

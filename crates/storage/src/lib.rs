@@ -3,10 +3,16 @@
 
 pub mod audit;
 pub mod campaigns;
+mod check;
+pub mod client_keys;
 pub mod environments;
+pub mod history;
 pub mod limits;
 mod open;
+pub mod orchestrations;
 pub mod sessions;
+pub mod shared_budgets;
+pub mod workers;
 pub mod worktrees;
 mod writer;
 
@@ -17,8 +23,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{Error, ErrorCode};
+use host::metric;
 use rusqlite::Connection;
 
+pub use check::check_file;
 pub use sessions::{SessionRow, SessionWrite, SpoolMark};
 pub use writer::Durability;
 
@@ -78,16 +86,20 @@ impl Store {
     /// Writes one step of a session and its audit entries: both or neither.
     pub async fn write_session(&self, durability: Durability, write: Arc<SessionWrite>) -> Result<(), Error> {
         let (audit, writer) = (self.audit(), self.audit());
+        let (events, bytes) = size_of(&write);
         let head = self.write(durability, move |connection| step(connection, &write, &writer)).await?;
         audit.noted(head);
+        count_events(events, bytes);
         Ok(())
     }
 
     /// Like `write_session`, but through `write_here`.
     pub async fn write_session_here(&self, write: Arc<SessionWrite>) -> Result<(), Error> {
         let (audit, writer) = (self.audit(), self.audit());
+        let (events, bytes) = size_of(&write);
         let head = self.write_here(move |connection| step(connection, &write, &writer)).await?;
         audit.noted(head);
+        count_events(events, bytes);
         Ok(())
     }
 
@@ -120,10 +132,30 @@ impl Store {
         }
     }
 
+    /// Returns how many writes wait for the writer.
+    pub fn queue_depth(&self) -> usize {
+        self.shared.writer.depth()
+    }
+
+    /// Returns where the file is.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
     /// Returns the audit, whose rows are in this file.
     pub fn audit(&self) -> Audit {
         Audit::new(self.clone(), Arc::clone(&self.shared.audit))
     }
+}
+
+/// Returns the number of a write's events, and their bytes.
+fn size_of(write: &SessionWrite) -> (usize, usize) {
+    (write.events.len(), write.events.iter().map(|event| event.body.len()).sum())
+}
+
+fn count_events(events: usize, bytes: usize) {
+    metric::events_stored(events as u64);
+    metric::event_bytes_stored(bytes as u64);
 }
 
 fn step(

@@ -37,6 +37,9 @@ pub const READERS_MAX: usize = 4;
 /// Equal reports of one campaign or festival within this time count as one.
 pub const DEDUP_WINDOW: Duration = Duration::from_millis(500);
 
+/// Keys of clients kept for one session, and for creating sessions. A client retries its last command, not its thousandth.
+pub const CLIENT_KEYS_MAX: i64 = 1_000;
+
 /// Bits of a sequence number in a row id. Session key and sequence number share the 63 bits of a row id.
 pub const SEQ_BITS: u32 = 32;
 
@@ -60,3 +63,9 @@ pub const AUDIT_MARK_MAX_BYTES: u64 = 64 * 1024;
 
 /// Problems found at starts that the mark keeps: the first ones tell most.
 pub const AUDIT_BREACHES_MAX: usize = 16;
+
+/// Words and quotes of one search; people type a handful.
+pub const SEARCH_TERMS_MAX: usize = 32;
+
+/// How large a database is whose pages are all looked at on request; it takes a second for each 200 MB.
+pub const CHECKED_FILE_MAX_BYTES: u64 = 256 * 1024 * 1024;

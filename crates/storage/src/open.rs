@@ -17,6 +17,14 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema_campaign_roots.sql"),
     include_str!("schema_audit.sql"),
     include_str!("schema_campaign_scrub.sql"),
+    include_str!("schema_worktree_bases.sql"),
+    include_str!("schema_session_seen.sql"),
+    include_str!("schema_client_keys.sql"),
+    include_str!("schema_workers.sql"),
+    include_str!("schema_campaign_mode.sql"),
+    include_str!("schema_published_tables.sql"),
+    include_str!("schema_shared_budgets.sql"),
+    include_str!("schema_environment_safety.sql"),
 ];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -26,16 +34,7 @@ const VERSION: i64 = MIGRATIONS.len() as i64;
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     let version =
         if path.exists() { read_version(path).map_err(|error| open_error(path, &error))? } else { 0 };
-    if version > VERSION {
-        return Err(Error::new(
-            ErrorCode::StorageTooNew,
-            format!(
-                "{} was written by a newer obey (format {version}, this one knows {VERSION}); upgrade obey or \
-                 choose another data folder",
-                path.display()
-            ),
-        ));
-    }
+    check_version(path, version)?;
     let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
     configure(&connection).map_err(|error| open_error(path, &error))?;
     migrate(&mut connection, version).map_err(|error| open_error(path, &error))?;
@@ -43,9 +42,24 @@ pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Refuses a file that a newer program has written.
+pub(super) fn check_version(path: &Path, version: i64) -> Result<(), Error> {
+    if version <= VERSION {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorCode::StorageTooNew,
+        format!(
+            "{} was written by a newer obey (format {version}, this one knows {VERSION}); upgrade obey or \
+             choose another data folder",
+            path.display()
+        ),
+    ))
+}
+
 /// Returns the version of an existing file. A newer file must stay unchanged, and so must the log that a
 /// killed daemon left beside it: closing a writable connection would move the log into the file.
-fn read_version(path: &Path) -> rusqlite::Result<i64> {
+pub(super) fn read_version(path: &Path) -> rusqlite::Result<i64> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))

@@ -1,12 +1,20 @@
 //! Rows of sessions, their journal and their outbox.
 
+mod lookups;
+
+pub use lookups::{copy_events, named, request_events};
+
 use std::sync::Arc;
 
+use domain::shared_budget::SpendingChange;
 use domain::{Event, EventKind, SessionId, SessionSpec, State, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::audit::AuditEntry;
+use crate::client_keys::{self, KeptKey};
 use crate::limits;
+use crate::shared_budgets;
+use crate::workers;
 
 /// How far the spool of a session's agent was read, together with the part of an unfinished line read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +35,12 @@ pub struct SessionRow {
     pub codec: String,
     pub spool: SpoolMark,
     pub next_write_id: u64,
+    /// The time of the newest event that somebody has looked at.
+    pub seen_at: Option<Timestamp>,
 }
 
 /// An event ready to be stored: its sequence number, time and JSON.
+#[derive(Clone)]
 pub struct StoredEvent {
     pub seq: u64,
     pub at: Timestamp,
@@ -51,6 +62,10 @@ pub struct SessionWrite {
     pub outbox: Vec<(u64, Vec<u8>)>,
     /// Every input up to this one is known to have reached the agent.
     pub applied: Option<u64>,
+    /// The client's key of the command that this step carries out.
+    pub client_key: Option<KeptKey>,
+    /// What the session spent in this step, for the budgets it shares.
+    pub spending: Vec<SpendingChange>,
     /// The audit entries of this step.
     pub audit: Vec<AuditEntry>,
 }
@@ -97,7 +112,7 @@ pub fn json<T: serde::Serialize>(value: &T) -> String {
 /// Inserts a session without events and returns its key.
 pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rusqlite::Result<i64> {
     connection.execute(
-        "INSERT INTO agent_sessions (id, campaign_id, provider, status, created_at, parent_session_id, last_seq,
+        "INSERT INTO session_records (id, campaign_id, provider, status, created_at, parent_session_id, last_seq,
                                      spec, state)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8)",
         params![
@@ -115,11 +130,25 @@ pub fn insert(connection: &Connection, spec: &SessionSpec, state: &State) -> rus
     Ok(connection.last_insert_rowid())
 }
 
+/// Returns the sessions of a provider by the agent's own id of their conversation. The newest wins.
+pub fn native_sessions(
+    connection: &Connection,
+    provider: &str,
+) -> rusqlite::Result<std::collections::HashMap<String, String>> {
+    connection
+        .prepare_cached(
+            "SELECT json_extract(state, '$.native_session'), id FROM session_records
+             WHERE provider = ?1 AND json_extract(state, '$.native_session') <> '' ORDER BY key",
+        )?
+        .query_map([provider], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
 /// Writes one step of a session.
 pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<()> {
     if !write.events.is_empty() {
         let mut insert =
-            connection.prepare_cached("INSERT INTO agent_activities (id, at, body) VALUES (?1, ?2, ?3)")?;
+            connection.prepare_cached("INSERT INTO journal (id, at, body) VALUES (?1, ?2, ?3)")?;
         for event in &write.events {
             insert.execute(params![row_id(write.key, event.seq)?, event.at.0, event.body])?;
         }
@@ -127,7 +156,7 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
     match &write.state {
         Some(columns) => connection
             .prepare_cached(
-                "UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3, status = ?4, ended_at = ?5,
+                "UPDATE session_records SET last_seq = ?2, last_activity_at = ?3, status = ?4, ended_at = ?5,
                         spec = ?6, state = ?7, run = ?8, next_write_id = ?9 WHERE key = ?1",
             )?
             .execute(params![
@@ -143,7 +172,7 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
             ])?,
         None => connection
             .prepare_cached(
-                "UPDATE agent_sessions SET last_seq = ?2, last_activity_at = ?3,
+                "UPDATE session_records SET last_seq = ?2, last_activity_at = ?3,
                         spool_segment = coalesce(?4, spool_segment), spool_offset = coalesce(?5, spool_offset),
                         spool_carry = coalesce(?6, spool_carry) WHERE key = ?1",
             )?
@@ -156,6 +185,10 @@ pub fn write(connection: &Connection, write: &SessionWrite) -> rusqlite::Result<
                 write.spool.as_ref().map(|mark| &mark.carry),
             ])?,
     };
+    if let Some(kept) = &write.client_key {
+        client_keys::keep(connection, kept)?;
+    }
+    write.spending.iter().try_for_each(|change| shared_budgets::add_spending(connection, change))?;
     write_agent_side(connection, write)
 }
 
@@ -166,13 +199,13 @@ fn write_agent_side(connection: &Connection, write: &SessionWrite) -> rusqlite::
     if let (Some(_), Some(mark)) = (&write.state, &write.spool) {
         connection
             .prepare_cached(
-                "UPDATE agent_sessions SET spool_segment = ?2, spool_offset = ?3, spool_carry = ?4 WHERE key = ?1",
+                "UPDATE session_records SET spool_segment = ?2, spool_offset = ?3, spool_carry = ?4 WHERE key = ?1",
             )?
             .execute(params![write.key, mark.segment, mark.offset as i64, mark.carry])?;
     }
     if let Some(codec) = &write.codec {
         connection
-            .prepare_cached("UPDATE agent_sessions SET codec = ?2 WHERE key = ?1")?
+            .prepare_cached("UPDATE session_records SET codec = ?2 WHERE key = ?1")?
             .execute(params![write.key, codec])?;
     }
     for (write_id, bytes) in &write.outbox {
@@ -206,7 +239,8 @@ pub fn find(connection: &Connection, id: &SessionId) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// Filters a list of sessions. The default lists everything that has neither ended nor is about to end.
+/// Filters a list of sessions. The default lists everything that has neither ended nor is about to end, and is not
+/// archived.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
     pub campaign_id: Option<String>,
@@ -223,6 +257,7 @@ pub fn list(connection: &Connection, filter: &SessionFilter) -> rusqlite::Result
             "{SELECT} WHERE (?1 IS NULL OR campaign_id = ?1) AND (?2 IS NULL OR provider = ?2)
                AND (?3 IS NULL OR status IN (SELECT value FROM json_each(?3)))
                AND (?4 OR ?3 IS NOT NULL OR status NOT IN ('STOPPING', 'STOPPED', 'FAILED'))
+               AND (?4 OR coalesce(json_extract(state, '$.archived'), 0) = 0)
              ORDER BY key"
         ))?
         .query_map(params![filter.campaign_id, filter.provider, statuses, filter.include_ended], session_row)?
@@ -247,7 +282,7 @@ pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Ve
         AND (?2 IS NULL OR json_extract(spec, '$.working_dir') = ?2
              OR substr(json_extract(spec, '$.working_dir'), 1, length(?2) + 1) = ?2 || '/')";
     let total = connection
-        .prepare_cached(&format!("SELECT count(*) FROM agent_sessions {WHERE}"))?
+        .prepare_cached(&format!("SELECT count(*) FROM session_records {WHERE}"))?
         .query_row(params![page.working_dir, page.below], |row| row.get::<_, i64>(0))?;
     let rows = connection
         .prepare_cached(&format!(
@@ -264,15 +299,18 @@ pub fn page(connection: &Connection, page: &SessionPage) -> rusqlite::Result<(Ve
 /// still exist.
 pub fn remove(connection: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
     let key: Option<i64> = connection
-        .prepare_cached("SELECT key FROM agent_sessions WHERE id = ?1")?
+        .prepare_cached("SELECT key FROM session_records WHERE id = ?1")?
         .query_row([id.as_str()], |row| row.get(0))
         .optional()?;
     let Some(key) = key else { return Ok(false) };
     connection
-        .prepare_cached("DELETE FROM agent_activities WHERE id BETWEEN ?1 AND ?2")?
+        .prepare_cached("DELETE FROM journal WHERE id BETWEEN ?1 AND ?2")?
         .execute([row_id(key, 0)?, row_id(key, SEQ_MAX)?])?;
+    client_keys::forget(connection, id.as_str())?;
+    workers::forget(connection, id.as_str())?;
     connection.prepare_cached("DELETE FROM outbox WHERE session_key = ?1")?.execute([key])?;
-    connection.prepare_cached("DELETE FROM agent_sessions WHERE key = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM turn_trees WHERE session = ?1")?.execute([id.as_str()])?;
+    connection.prepare_cached("DELETE FROM session_records WHERE key = ?1")?.execute([key])?;
     Ok(true)
 }
 
@@ -293,6 +331,92 @@ pub fn live(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
         .collect()
 }
 
+/// Returns every session that has not ended and the newest of the others, oldest first.
+pub fn overview(connection: &Connection, ended_max: usize) -> rusqlite::Result<Vec<SessionRow>> {
+    connection
+        .prepare_cached(&format!(
+            "{SELECT} WHERE status NOT IN ('STOPPED', 'FAILED') OR key IN (
+                 SELECT key FROM session_records WHERE status IN ('STOPPED', 'FAILED')
+                 ORDER BY coalesce(ended_at, created_at) DESC LIMIT ?1)
+             ORDER BY key"
+        ))?
+        .query_map([ended_max as i64], session_row)?
+        .filter_map(readable)
+        .collect()
+}
+
+/// Returns the ids of all sessions.
+pub fn ids(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    connection.prepare_cached("SELECT id FROM session_records")?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// What a session is called by others: its id, name, provider and campaign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLabel {
+    pub key: i64,
+    pub id: String,
+    pub name: String,
+    /// With the agent's name for a provider of many.
+    pub provider: String,
+    pub campaign_id: Option<String>,
+}
+
+/// Returns the labels of all sessions.
+pub fn labels(connection: &Connection) -> rusqlite::Result<Vec<SessionLabel>> {
+    connection
+        .prepare_cached(
+            "SELECT key, id, coalesce(json_extract(state, '$.name'), ''),
+                    CASE provider WHEN 'acp'
+                        THEN provider || coalesce('/' || nullif(json_extract(spec, '$.provider_config.agent'), ''), '')
+                        ELSE provider END,
+                    campaign_id
+             FROM session_records",
+        )?
+        .query_map([], |row| {
+            Ok(SessionLabel {
+                key: row.get(0)?,
+                id: row.get(1)?,
+                name: row.get(2)?,
+                provider: row.get(3)?,
+                campaign_id: row.get(4)?,
+            })
+        })?
+        .collect()
+}
+
+/// Returns the key and the newest event of every session.
+pub fn newest_events(connection: &Connection) -> rusqlite::Result<Vec<(i64, u64)>> {
+    connection
+        .prepare_cached("SELECT key, last_seq FROM session_records")?
+        .query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?
+        .collect()
+}
+
+/// Returns the session with a key and whether it still has events.
+pub fn has_events(connection: &Connection, key: i64) -> rusqlite::Result<Option<bool>> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM journal WHERE id BETWEEN ?1 << 32 AND (?1 + 1) << 32)
+             FROM session_records WHERE key = ?1",
+        )?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+/// Records that somebody has looked at a session up to an event. A look never takes back a later one. Returns the time of
+/// the newest event that was looked at; nothing if there is no such session or event.
+pub fn mark_seen(connection: &Connection, id: &SessionId, seq: u64) -> rusqlite::Result<Option<Timestamp>> {
+    connection
+        .prepare_cached(
+            "UPDATE session_records SET seen_at = max(seen_at, (
+                 SELECT at FROM journal WHERE id = session_records.key << 32 | ?2))
+             WHERE id = ?1 AND EXISTS (SELECT 1 FROM journal WHERE id = session_records.key << 32 | ?2)
+             RETURNING seen_at",
+        )?
+        .query_row(params![id.as_str(), seq.min(SEQ_MAX) as i64], |row| row.get(0).map(Timestamp))
+        .optional()
+}
+
 /// Skips a session that cannot be parsed: one damaged row must not hide the others or prevent the daemon from
 /// starting. Errors of the file itself are passed on.
 fn readable(row: rusqlite::Result<SessionRow>) -> Option<rusqlite::Result<SessionRow>> {
@@ -307,7 +431,7 @@ fn readable(row: rusqlite::Result<SessionRow>) -> Option<rusqlite::Result<Sessio
 
 const SELECT: &str =
     "SELECT key, last_seq, spec, state, run, codec, spool_segment, spool_offset, spool_carry,
-                             next_write_id FROM agent_sessions";
+                             next_write_id, seen_at FROM session_records";
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -319,6 +443,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         codec: row.get(5)?,
         spool: SpoolMark { segment: row.get(6)?, offset: row.get::<_, i64>(7)? as u64, carry: row.get(8)? },
         next_write_id: row.get::<_, i64>(9)? as u64,
+        seen_at: Some(row.get::<_, i64>(10)?).filter(|at| *at > 0).map(Timestamp),
     })
 }
 
@@ -332,9 +457,8 @@ pub fn events_after(
     most: usize,
 ) -> rusqlite::Result<Vec<Arc<Event>>> {
     let (first, last) = (row_id(key, after.min(SEQ_MAX))?, row_id(key, SEQ_MAX)?);
-    let mut select = connection.prepare_cached(
-        "SELECT id, at, body FROM agent_activities WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3",
-    )?;
+    let mut select = connection
+        .prepare_cached("SELECT id, at, body FROM journal WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3")?;
     let mut rows = select.query(params![first, last, most as i64])?;
     let (mut events, mut bytes) = (Vec::new(), 0);
     while bytes < limits::READ_BATCH_MAX_BYTES
@@ -350,27 +474,6 @@ pub fn events_after(
             kind: serde_json::from_str(body)
                 .unwrap_or_else(|_| EventKind::Unparsed { raw: body.to_owned(), length: None }),
         }));
-    }
-    Ok(events)
-}
-
-/// Returns the request events of a session in order: only the newest ones, and none that are too large.
-pub fn request_events(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<EventKind>> {
-    let mut select = connection.prepare_cached(
-        "SELECT body FROM (
-             SELECT id, body FROM agent_activities, (SELECT key FROM agent_sessions WHERE id = ?1) AS session
-             WHERE id BETWEEN session.key << 32 AND (session.key + 1) << 32
-               AND substr(body, 1, 17) = '{\"type\":\"request_' AND length(body) <= ?2
-             ORDER BY id DESC LIMIT ?3
-         ) ORDER BY id",
-    )?;
-    let limits = (limits::SUGGEST_EVENT_MAX_BYTES, limits::SUGGEST_EVENTS_MAX);
-    let rows =
-        select.query_map(params![session.as_str(), limits.0, limits.1], |row| row.get::<_, String>(0))?;
-    let mut events = Vec::new();
-    for body in rows {
-        // An event kind of a newer version is skipped here.
-        events.extend(serde_json::from_str::<EventKind>(&body?).ok());
     }
     Ok(events)
 }

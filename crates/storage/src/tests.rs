@@ -8,13 +8,11 @@ mod power;
 mod reports;
 mod rows;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::permission::Mode;
-use domain::{CampaignId, LaunchPolicy, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use domain::{CampaignId, ProviderKind, SessionId, SessionSpec, State, Timestamp};
 use tempfile::TempDir;
 
 use super::{Durability, SessionRow, SessionWrite, Store, sessions};
@@ -35,26 +33,11 @@ fn store() -> (TempDir, Store) {
 /// Returns the spec of a session with this id.
 fn spec(id: &str) -> SessionSpec {
     SessionSpec {
-        id: SessionId::new(id),
         campaign_id: Some(CampaignId::new("camp_1")),
-        provider: ProviderKind::Scripted,
         model: "m".to_owned(),
         name: "n".to_owned(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        working_dir: "/w".into(),
-        root: "/w".into(),
-        provider_config: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        max_tokens: 0,
-        timeout: None,
-        mode: Mode::default(),
-        launch: LaunchPolicy::Now,
-        upkeep: domain::Timeouts::default(),
-        containment: domain::Containment::default(),
-        scrub: None,
         created_at: Timestamp(1),
+        ..SessionSpec::new(SessionId::new(id), ProviderKind::Scripted, "/w".into())
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,11 @@ use tokio::sync::oneshot;
 use super::storage_error;
 use crate::limits;
 use engine::Engine;
-use host::failpoint;
+use host::{failpoint, metric};
+
+/// Somebody else's sync of the log has failed. The kernel reports that once, so the writer's own next sync would succeed
+/// although what it waited for is lost.
+pub(crate) static LOG_SYNC_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +230,11 @@ impl Writer {
         }
     }
 
+    /// Returns how many writes wait.
+    pub(super) fn depth(&self) -> usize {
+        self.shared.lock().waiting.len()
+    }
+
     /// Returns how often earlier commits were synced separately.
     #[cfg(test)]
     pub(super) fn syncs(&self) -> u64 {
@@ -322,7 +331,12 @@ impl WriterShared {
         let full = group.iter().any(|waiting| waiting.durability == Durability::Synced);
         let mut group: Vec<Box<dyn WriteOperation>> =
             group.into_iter().map(|waiting| waiting.operation).collect();
+        let began = Instant::now();
         let committed = engine.transact(full, &mut group);
+        metric::commit_took(began.elapsed());
+        if committed.is_err() {
+            metric::writes_failed(1);
+        }
         if committed.is_ok() {
             let mut queue = self.lock();
             // The log is one file: a synced commit takes all earlier commits to disk with it.
@@ -383,7 +397,10 @@ impl CheckpointThread {
             return;
         }
         failpoint!("sync.before");
-        match self.sync_log() {
+        let began = Instant::now();
+        let synced = self.sync_log();
+        metric::sync_took(began.elapsed());
+        match synced {
             Ok(()) => {
                 self.shared.syncs.fetch_add(1, Ordering::Relaxed);
             }

@@ -152,6 +152,9 @@ impl AcpConnection {
         if let (ConnectionEnding::Stop, Some(line)) = (ending, lines.finish()) {
             work.handle_line(Some(line), lines.ended()).await;
         }
+        if ending == ConnectionEnding::Stop {
+            work.finish().await;
+        }
         work.tasks.abort_all();
         core.close(ending).await;
         core.evidence.end().await;
@@ -169,15 +172,28 @@ struct RunningRequests {
 }
 
 impl RunningRequests {
+    /// Waits for the answers to what the client sent before it closed its input; a client that does not read gets none.
+    async fn finish(&mut self) {
+        let tasks = &mut self.tasks;
+        let answered = async { while tasks.join_next().await.is_some() {} };
+        let deadline = tokio::time::sleep(limits::ACP_LAST_ANSWERS_WAIT);
+        tokio::select! {
+            () = answered => {}
+            () = deadline => {}
+            () = self.core.out.hung_up() => {}
+        }
+    }
+
     /// Handles one line of the client: a request, a notification, a response, or an invalid line.
     async fn handle_line(&mut self, line: Option<ClientLine>, number: u64) {
         let core = Arc::clone(&self.core);
         let line = match line {
             Some(ClientLine::Whole(line)) => line,
-            Some(ClientLine::TooLong) => {
+            Some(ClientLine::TooLong(id)) => {
+                let id = id.as_ref().and_then(RpcId::read).unwrap_or_else(RpcId::null);
                 let most = limits::ACP_LINE_MAX_BYTES;
                 let fault = RpcError::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
-                return core.refuse(&RpcId::null(), fault, number).await;
+                return core.refuse(&id, fault, number).await;
             }
             None => return core.out.done([number]),
         };
@@ -277,6 +293,11 @@ impl ConnectionContext {
         self.caller.signer.sign(if name.is_empty() { "acp".to_owned() } else { format!("acp:{name}") })
     }
 
+    /// Refuses a client that may not decide what an agent may do.
+    pub(super) fn check_may_answer(&self) -> Result<(), domain::Error> {
+        self.caller.signer.check_may_answer()
+    }
+
     /// Stores the client's capabilities and returns ours.
     pub(super) fn initialize(&self, params: Value) -> Result<Value, RpcError> {
         let initialize: from_wire::Initialize = from_wire::params(params.clone())?;
@@ -356,7 +377,15 @@ impl ConnectionContext {
         let (session, said) = match method {
             "session/prompt" => {
                 let prompt: from_wire::PromptParams = from_wire::params(params)?;
-                (prompt.session_id, ClientMessage::Prompt { rpc, blocks: prompt.prompt })
+                prompt.check()?;
+                (
+                    prompt.session_id,
+                    ClientMessage::Prompt {
+                        rpc,
+                        blocks: prompt.prompt,
+                        key: from_wire::client_key(&prompt.meta),
+                    },
+                )
             }
             "session/set_mode" => {
                 let set: from_wire::SetModeParams = from_wire::params(params)?;

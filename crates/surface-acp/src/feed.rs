@@ -10,9 +10,12 @@ use std::sync::atomic::Ordering;
 use domain::permission::Proposal;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, Event, EventKind, RequestId, TurnId};
+use domain::{Event, EventKind, RequestId, TurnId};
 use runtime::Snapshot;
+use runtime::journal::Cursor;
 use serde_json::{Value, json};
+use surface::follow::{self, FollowEnd, Follower, JournalGap};
+use surface::pump::Flow;
 
 use super::client_requests::{PendingClientRequest, Reply};
 use super::connection::ConnectionContext;
@@ -50,9 +53,6 @@ pub(super) struct SentPast {
     pub(super) told: u64,
     pub(super) trails: BTreeMap<RequestId, QuestionProgress>,
 }
-
-/// Why a feed ends; `None`: the client is gone.
-type FeedEnd = Option<Error>;
 
 /// Sends one session's events to the client.
 pub(super) struct AcpFeed {
@@ -103,7 +103,7 @@ impl AcpFeed {
 
     /// Runs until the stream is over. On an error, it answers the open requests with it.
     pub(super) async fn run(mut self) {
-        let Err(Some(error)) = self.follow().await else { return };
+        let Err(FollowEnd::Failed(error)) = self.send_events().await else { return };
         if self.core.is_leaving() {
             return;
         }
@@ -121,44 +121,9 @@ impl AcpFeed {
     }
 
     /// Sends the past, then each new event.
-    async fn follow(&mut self) -> Result<(), FeedEnd> {
-        let mut cursor = self.core.supervisor.events_after(&self.shared.id, 0).await?;
-        loop {
-            if cursor.seq() >= self.until {
-                self.arrive().await?;
-            }
-            self.flush().await?;
-            let events = tokio::select! {
-                events = cursor.next() => events,
-                () = self.shared.resettle.notified() => {
-                    let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
-                    self.projector.resettle(&snapshot, &mut self.lines);
-                    continue;
-                }
-                () = self.core.out.hung_up() => return Err(None),
-            };
-            let events = match events {
-                Ok(events) => events,
-                // Events that were removed cannot be sent; the remaining ones can.
-                Err(error) if error.code == ErrorCode::EventsExpired => {
-                    self.core.out.log("warn", error.message);
-                    cursor.skip_removed().await?;
-                    continue;
-                }
-                Err(error) => return Err(Some(error)),
-            };
-            for event in events {
-                if event.seq <= self.until {
-                    self.recall(&event).await?;
-                } else {
-                    self.arrive().await?;
-                    self.happen(&event).await?;
-                }
-                if self.lines.len() >= limits::ACP_FRAME_BYTES {
-                    self.flush().await?;
-                }
-            }
-        }
+    async fn send_events(&mut self) -> Result<(), FollowEnd> {
+        let cursor = self.core.supervisor.events_after(&self.shared.id, 0).await?;
+        follow::follow(cursor, self).await
     }
 
     /// Sends the collected lines, and notes how far they reach.
@@ -176,7 +141,7 @@ impl AcpFeed {
     }
 
     /// Applies an event of the history, and sends it if the client asked for the history.
-    async fn recall(&mut self, event: &Event) -> Result<(), FeedEnd> {
+    async fn recall(&mut self, event: &Event) -> Result<(), FollowEnd> {
         match &event.kind {
             EventKind::RequestOpened { request, ask, automatic: false, proposals, .. } => {
                 self.waiting.insert(*request, (ask.clone(), proposals.clone()));
@@ -203,7 +168,7 @@ impl AcpFeed {
 
     /// Called at the end of the history: answers the request that asked for it, and sends the requests that
     /// are still pending.
-    async fn arrive(&mut self) -> Result<(), FeedEnd> {
+    async fn arrive(&mut self) -> Result<(), FollowEnd> {
         let Some(beginning) = self.beginning.take() else { return Ok(()) };
         if let Some(merged) = self.merged.take() {
             self.projector.take(&merged, PromptOwner::Others, &mut self.lines);
@@ -235,7 +200,7 @@ impl AcpFeed {
     }
 
     /// Sends a live event.
-    async fn happen(&mut self, event: &Event) -> Result<(), FeedEnd> {
+    async fn happen(&mut self, event: &Event) -> Result<(), FollowEnd> {
         self.shared.heard.send_modify(|count| *count += 1);
         let whose = match &event.kind {
             EventKind::TurnStarted { turn, .. } => self.whose(*turn).await,
@@ -319,6 +284,53 @@ impl AcpFeed {
     }
 }
 
+impl Follower for AcpFeed {
+    /// The settings changed.
+    type Signal = ();
+
+    async fn take(&mut self, events: Vec<Arc<Event>>) -> Result<Flow, FollowEnd> {
+        for event in events {
+            if event.seq <= self.until {
+                self.recall(&event).await?;
+            } else {
+                self.arrive().await?;
+                self.happen(&event).await?;
+            }
+            if self.lines.len() >= limits::ACP_FRAME_BYTES {
+                self.flush().await?;
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    async fn signal(&mut self) -> Result<(), FollowEnd> {
+        tokio::select! {
+            () = self.shared.resettle.notified() => Ok(()),
+            () = self.core.out.hung_up() => Err(FollowEnd::ClientGone),
+        }
+    }
+
+    async fn handle(&mut self, (): ()) -> Result<Flow, FollowEnd> {
+        let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
+        self.projector.resettle(&snapshot, &mut self.lines);
+        Ok(Flow::More)
+    }
+
+    async fn before_wait(&mut self, cursor: &Cursor) -> Result<Flow, FollowEnd> {
+        if cursor.seq() >= self.until {
+            self.arrive().await?;
+        }
+        self.flush().await?;
+        Ok(Flow::More)
+    }
+
+    async fn skipped(&mut self, gap: JournalGap) -> Result<(), FollowEnd> {
+        // Events that were removed cannot be sent; the remaining ones can.
+        self.core.out.log("warn", gap.error.message);
+        Ok(())
+    }
+}
+
 /// Appends a text event to the previous one, if it continues it.
 fn append(merged: &mut Event, event: &Event) -> bool {
     let (text, more) = match (&mut merged.kind, &event.kind) {
@@ -336,8 +348,8 @@ fn append(merged: &mut Event, event: &Event) -> bool {
     true
 }
 
-impl From<ClientGone> for FeedEnd {
+impl From<ClientGone> for FollowEnd {
     fn from(_: ClientGone) -> Self {
-        None
+        Self::ClientGone
     }
 }

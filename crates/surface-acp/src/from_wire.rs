@@ -73,11 +73,16 @@ pub(super) struct SessionParams {
     pub(super) session_id: String,
     pub(super) cwd: String,
     #[serde(default)]
-    pub(super) mcp_servers: Vec<Value>,
+    pub(super) mcp_servers: Value,
     #[serde(default)]
-    pub(super) additional_directories: Vec<String>,
+    pub(super) additional_directories: Value,
+    /// Settings of the agent, as `provider_config` elsewhere; sent by clients of the former bridge.
+    #[serde(default)]
+    pub(super) config: Value,
     /// Sent by clients of the former bridge.
     pub(super) permission_mode: Option<String>,
+    #[serde(default, rename = "_meta")]
+    pub(super) meta: Value,
 }
 
 impl SessionParams {
@@ -94,20 +99,51 @@ impl SessionParams {
         &self,
         provider: ProviderKind,
     ) -> Result<BTreeMap<String, String>, RpcError> {
-        let mut config = BTreeMap::new();
-        if !self.mcp_servers.is_empty() {
-            config.insert("mcp_servers".to_owned(), servers(&self.mcp_servers, provider)?);
+        let mut config = settings(&self.config)?;
+        let given = list("mcpServers", &self.mcp_servers)?;
+        if !given.is_empty() {
+            config.insert("mcp_servers".to_owned(), servers(given, provider)?);
         }
-        if !self.additional_directories.is_empty() {
-            let relative = |folder: &&String| !std::path::Path::new(folder.as_str()).is_absolute();
-            if let Some(folder) = self.additional_directories.iter().find(relative) {
-                let message = format!("additionalDirectories: {folder:?} is not an absolute path");
+        let folders = list("additionalDirectories", &self.additional_directories)?;
+        if !folders.is_empty() {
+            let is_absolute = |folder: &&Value| {
+                folder.as_str().is_some_and(|folder| std::path::Path::new(folder).is_absolute())
+            };
+            if let Some(folder) = folders.iter().find(|folder| !is_absolute(folder)) {
+                let message = format!("additionalDirectories: {folder} is not an absolute path");
                 return Err(RpcError::params(message));
             }
-            config.insert("add_dirs".to_owned(), json!(self.additional_directories).to_string());
+            config.insert("add_dirs".to_owned(), json!(folders).to_string());
         }
         Ok(config)
     }
+}
+
+/// Returns the entries of a list, which may be left out.
+fn list<'a>(field: &str, value: &'a Value) -> Result<&'a [Value], RpcError> {
+    match value {
+        Value::Null => Ok(&[]),
+        Value::Array(entries) => Ok(entries),
+        _ => Err(RpcError::params(format!("{field}: must be a list"))),
+    }
+}
+
+/// Returns settings of the agent. Which there are, its provider says.
+fn settings(config: &Value) -> Result<BTreeMap<String, String>, RpcError> {
+    let members = match config {
+        Value::Null => return Ok(BTreeMap::new()),
+        Value::Object(members) => members,
+        _ => return Err(RpcError::params("config: must be an object of settings")),
+    };
+    if let Some(key) =
+        ["permission_mode", "mcp_servers", "add_dirs"].iter().find(|key| members.contains_key(**key))
+    {
+        let message =
+            format!("config.{key}: is said by permissionMode, mcpServers and additionalDirectories");
+        return Err(RpcError::params(message));
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(members.iter().map(|(key, value)| (key.clone(), text(value))).collect())
 }
 
 /// Returns MCP servers in the format of `.mcp.json`.
@@ -163,6 +199,26 @@ pub(super) struct SessionOnlyParams {
 pub(super) struct PromptParams {
     pub(super) session_id: String,
     pub(super) prompt: Vec<Value>,
+    /// Of the former bridge, which did nothing with it.
+    #[serde(default)]
+    pub(super) metadata: Value,
+    #[serde(default, rename = "_meta")]
+    pub(super) meta: Value,
+}
+
+impl PromptParams {
+    /// Refuses what would be ignored.
+    pub(super) fn check(&self) -> Result<(), RpcError> {
+        if self.metadata.is_null() {
+            return Ok(());
+        }
+        Err(RpcError::params("metadata: is not used; leave it out, or send _meta"))
+    }
+}
+
+/// Returns the key by which a client makes a request take effect once; empty: it has none.
+pub(super) fn client_key(meta: &Value) -> String {
+    meta["clientKey"].as_str().unwrap_or_default().to_owned()
 }
 
 #[derive(Debug, Deserialize)]
@@ -345,6 +401,36 @@ mod tests {
         let sse: SessionParams =
             params(json!({"cwd": "/w", "mcpServers": [{"type": "sse", "name": "x", "url": "y"}]})).unwrap();
         assert!(sse.provider_config(ProviderKind::Codex).is_err());
+    }
+
+    #[test]
+    fn fields_are_used_or_refused_by_name() {
+        let of = |members: Value| {
+            let mut params_of = json!({"cwd": "/w"});
+            params_of.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            let place: SessionParams = params(params_of).unwrap();
+            place.provider_config(ProviderKind::Codex).map_err(|fault| fault.message)
+        };
+        assert!(
+            of(json!({"mcpServers": null, "additionalDirectories": null, "config": null}))
+                .unwrap()
+                .is_empty()
+        );
+        let used = of(json!({"config": {"sandbox": "read-only", "network_access": true}})).unwrap();
+        assert_eq!((used["sandbox"].as_str(), used["network_access"].as_str()), ("read-only", "true"));
+        for (members, field) in [
+            (json!({"mcpServers": {}}), "mcpServers: must be a list"),
+            (json!({"additionalDirectories": ["x"]}), "additionalDirectories: \"x\""),
+            (json!({"additionalDirectories": [1]}), "additionalDirectories: 1"),
+            (json!({"config": "x"}), "config: must be an object"),
+            (json!({"config": {"permission_mode": "plan"}}), "config.permission_mode"),
+        ] {
+            assert!(of(members).unwrap_err().starts_with(field), "{field}");
+        }
+        let prompt = |members: Value| params::<PromptParams>(members).unwrap().check();
+        assert!(prompt(json!({"sessionId": "s", "prompt": [], "metadata": null})).is_ok());
+        let refused = prompt(json!({"sessionId": "s", "prompt": [], "metadata": {"a": 1}})).unwrap_err();
+        assert!(refused.message.starts_with("metadata: "), "{refused:?}");
     }
 
     #[test]

@@ -67,10 +67,12 @@ pub struct AcpSessionDefaults {
     pub provider: ProviderKind,
     /// Empty: the provider's default model.
     pub model: String,
-    /// The id of a mode; empty: supervised.
+    /// The id of a mode; empty: that of the folder's campaign, else the daemon's default.
     pub mode: String,
     /// Overrides the entries that the mode sets.
     pub provider_config: BTreeMap<String, String>,
+    /// What sessions take over of the editor's environment.
+    pub caller_environment: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
     /// Keep the agents running when the connection ends.
     pub keep: bool,
@@ -102,6 +104,7 @@ impl Default for AcpSessionDefaults {
             model: String::new(),
             mode: String::new(),
             provider_config: BTreeMap::new(),
+            caller_environment: BTreeMap::new(),
             environment: BTreeMap::new(),
             keep: false,
             max_sessions: limits::ACP_SESSIONS_MAX,

@@ -4,6 +4,17 @@
 /// make both longer; what is longer still is passed over without being kept.
 pub const ACP_LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
+/// Longest id of a request that is found in a line that is too long. Ids are numbers or UUIDs.
+pub const ACP_ID_MAX_BYTES: usize = 256;
+
+/// How long requests that a client sent before it closed its input may still take: creating a session waits for the disk,
+/// and the rest of `ACP_STOP_WAIT` is left for ending agents.
+pub const ACP_LAST_ANSWERS_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Rounds of one question of which several options may be chosen, each round choosing one: twice as many as options are
+/// usually offered.
+pub const ACP_CHOICE_ROUNDS_MAX: usize = 64;
+
 /// Pieces of output that wait for an ACP client. Small, because the journal is the buffer.
 pub const ACP_FRAMES_READY_MAX: usize = 16;
 

@@ -1,24 +1,32 @@
-//! Splits bytes into lines. A line that is too long is skipped without being buffered, and reported.
+//! Splits bytes into lines. A line that is too long is skipped without being buffered, and reported with the id of its
+//! request.
+
+mod id_finder;
+
+use id_finder::IdFinder;
+use serde_json::Value;
 
 /// A line, or the report that one was too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientLine {
     Whole(Vec<u8>),
-    TooLong,
+    /// With the `id` of the message, as far as one was found.
+    TooLong(Option<Value>),
 }
 
 /// Assembles lines from chunks of bytes.
 pub(super) struct LineReader {
     most: usize,
     begun: Vec<u8>,
-    skipping: bool,
+    /// Reads a line that is too long as it passes.
+    skipping: Option<IdFinder>,
     /// The number of complete lines, including empty ones.
     ended: u64,
 }
 
 impl LineReader {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, begun: Vec::new(), skipping: false, ended: 0 }
+        Self { most, begun: Vec::new(), skipping: None, ended: 0 }
     }
 
     /// Adds a chunk and returns the lines it completes, without line ends and without empty lines.
@@ -46,8 +54,8 @@ impl LineReader {
 
     /// Returns what follows the last line end.
     pub(super) fn finish(&mut self) -> Option<ClientLine> {
-        if std::mem::take(&mut self.skipping) {
-            return Some(ClientLine::TooLong);
+        if let Some(finder) = self.skipping.take() {
+            return Some(ClientLine::TooLong(finder.found()));
         }
         let line = std::mem::take(&mut self.begun);
         (!line.trim_ascii().is_empty()).then_some(ClientLine::Whole(line))
@@ -55,12 +63,14 @@ impl LineReader {
 
     /// Adds bytes to the current line. A line that becomes too long is dropped and skipped to its end.
     fn add(&mut self, piece: &[u8]) {
-        if self.skipping {
-            return;
+        if let Some(finder) = &mut self.skipping {
+            return finder.read(piece);
         }
         if self.begun.len() + piece.len() > self.most {
-            self.skipping = true;
-            self.begun = Vec::new();
+            let mut finder = IdFinder::default();
+            finder.read(&std::mem::take(&mut self.begun));
+            finder.read(piece);
+            self.skipping = Some(finder);
             return;
         }
         self.begun.extend_from_slice(piece);
@@ -108,6 +118,29 @@ mod tests {
             assert!(lines.begun.len() <= 5);
         }
         found.extend(lines.push(b"\nfine\n"));
-        assert_eq!(found, [whole("ok"), ClientLine::TooLong, whole("fine")]);
+        assert_eq!(found, [whole("ok"), ClientLine::TooLong(None), whole("fine")]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_known_by_its_id() {
+        let id_of = |line: &str, cut: usize| {
+            let mut lines = LineReader::new(8);
+            let mut found: Vec<ClientLine> =
+                line.as_bytes().chunks(cut).flat_map(|piece| lines.push(piece)).collect();
+            found.extend(lines.push(b"\n"));
+            match found.as_slice() {
+                [ClientLine::TooLong(id)] => id.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        for cut in [1, 3, 7, 1000] {
+            let first = r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"id":9,"text":"\"id\":8"}}"#;
+            assert_eq!(id_of(first, cut), Some(7.into()));
+            let last = r#"{"params":{"a":[{"id":1}],"t":"}\\"},"method":"x", "id" : "a\"b" }"#;
+            assert_eq!(id_of(last, cut), Some("a\"b".into()));
+            assert_eq!(id_of(r#"{"method":"x","params":{"id":3}}"#, cut), None);
+            assert_eq!(id_of("this is no message at all", cut), None);
+            assert_eq!(id_of(r#"{"id":{"a":1},"method":"xxxxx"}"#, cut), None);
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::feed::AcpFeed;
 use super::resume_state::{NoteWriter as _, NotedQuestions};
 use super::rpc::RpcId;
 use super::session_stream::SessionStreamState;
+use crate::limits;
 
 /// A question sent to the client; the id is set once it is on its way.
 #[derive(Debug, Default)]
@@ -212,16 +213,31 @@ impl ClientQuestions {
                 self.core.out.log("warn", message);
                 return QuestionOutcome::None;
             }
-            let params = choice(self.shared.id.as_str(), self.request, question);
-            match self.send_request("session/request_permission", &params).await {
-                None => return QuestionOutcome::None,
-                Some(reply) => match chosen(&reply, question) {
-                    Some(label) => answers.insert(question.id.clone(), label),
-                    None => return QuestionOutcome::Refused,
-                },
+            match self.choose(question).await {
+                Ok(answer) => answers.insert(question.id.clone(), answer),
+                Err(outcome) => return outcome,
             };
         }
         QuestionOutcome::Given(answers)
+    }
+
+    /// Asks one question. Where several options may be chosen, it is asked until the person is done, and shows what is
+    /// chosen so far.
+    async fn choose(&mut self, question: &Question) -> Result<String, QuestionOutcome> {
+        let mut chosen_so_far: Vec<usize> = Vec::new();
+        for _ in 0..limits::ACP_CHOICE_ROUNDS_MAX {
+            let params = choice(self.shared.id.as_str(), self.request, question, &chosen_so_far);
+            let Some(reply) = self.send_request("session/request_permission", &params).await else {
+                return Err(QuestionOutcome::None);
+            };
+            match chosen(&reply, question) {
+                None => return Err(QuestionOutcome::Refused),
+                Some(Chosen::Done) => break,
+                Some(Chosen::Option(at)) if question.multi_select => toggle(&mut chosen_so_far, at),
+                Some(Chosen::Option(at)) => return Ok(question.options[at].label.clone()),
+            }
+        }
+        Ok(labels(question, &chosen_so_far))
     }
 
     /// Sends the next question and notes the answers received so far.
@@ -247,7 +263,11 @@ impl ClientQuestions {
     async fn command(&mut self, command: Command) {
         // The request is answered; there is nothing to cancel any more.
         locked(&self.table).remove(&self.request);
-        if let Err(error) = self.core.supervisor.command(&self.shared.id, command).await {
+        let settled = match self.core.check_may_answer() {
+            Ok(()) => self.core.supervisor.command(&self.shared.id, command).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = settled {
             if self.core.is_leaving() {
                 // The next daemon receives the client's answer again.
                 return;
@@ -308,16 +328,46 @@ fn decision(reply: &Reply) -> (Decision, String) {
     }
 }
 
+/// The option that ends a question of which several options may be chosen.
+const DONE: &str = "done";
+
+/// What a person chose of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chosen {
+    Option(usize),
+    Done,
+}
+
+/// Chooses an option, or takes the choice back.
+fn toggle(chosen: &mut Vec<usize>, at: usize) {
+    match chosen.iter().position(|known| *known == at) {
+        Some(known) => drop(chosen.remove(known)),
+        None => chosen.push(at),
+    }
+    chosen.sort_unstable();
+}
+
+/// Returns chosen options as an answer: joined with commas.
+fn labels(question: &Question, chosen: &[usize]) -> String {
+    let labels: Vec<&str> = chosen.iter().map(|at| question.options[*at].label.as_str()).collect();
+    labels.join(", ")
+}
+
 /// Returns the request for one question as a choice between its options.
-fn choice(session: &str, request: RequestId, question: &Question) -> Value {
+fn choice(session: &str, request: RequestId, question: &Question, chosen: &[usize]) -> Value {
     let mut options: Vec<Value> = question
         .options
         .iter()
         .enumerate()
         .map(|(at, option)| {
-            json!({"optionId": format!("choice-{at}"), "name": option.label, "kind": "allow_once"})
+            let mark = if chosen.contains(&at) { "✓ " } else { "" };
+            json!({"optionId": format!("choice-{at}"), "name": format!("{mark}{}", option.label), "kind": "allow_once"})
         })
         .collect();
+    if !chosen.is_empty() {
+        let name = format!("Done: {}", labels(question, chosen));
+        options.push(json!({"optionId": DONE, "name": name, "kind": "allow_once"}));
+    }
     options.push(json!({"optionId": "skip", "name": "Skip", "kind": "reject_once"}));
     json!({
         "sessionId": session,
@@ -331,10 +381,13 @@ fn choice(session: &str, request: RequestId, question: &Question) -> Value {
     })
 }
 
-fn chosen(reply: &Reply, question: &Question) -> Option<String> {
+fn chosen(reply: &Reply, question: &Question) -> Option<Chosen> {
     let id = reply.as_ref().ok()?["outcome"]["optionId"].as_str()?;
+    if id == DONE {
+        return question.multi_select.then_some(Chosen::Done);
+    }
     let at: usize = id.strip_prefix("choice-")?.parse().ok()?;
-    question.options.get(at).map(|option| option.label.clone())
+    (at < question.options.len()).then_some(Chosen::Option(at))
 }
 
 /// Returns questions as the JSON schema of a form.
@@ -371,67 +424,4 @@ fn form_answers(content: &Value) -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use domain::request::QuestionOption;
-
-    use super::*;
-
-    fn question() -> Question {
-        let option = |label: &str| QuestionOption { label: label.into(), description: String::new() };
-        Question {
-            id: "q".into(),
-            text: "Which?".into(),
-            options: vec![option("A"), option("B")],
-            ..Question::default()
-        }
-    }
-
-    #[test]
-    fn every_outcome_is_a_decision() {
-        let of = |reply: Reply| decision(&reply).0;
-        let selected = |id: &str| Ok(json!({"outcome": {"outcome": "selected", "optionId": id}}));
-        assert_eq!(of(selected("allow-once")), Decision::AllowOnce);
-        assert_eq!(of(selected("allow-always")), Decision::AllowSession);
-        assert_eq!(of(selected("allow-always:prefix")), Decision::AllowOnce);
-        assert_eq!(of(selected("reject-once")), Decision::Deny);
-        assert_eq!(of(selected("what is this")), Decision::Deny);
-        assert_eq!(of(Ok(json!({"outcome": {"outcome": "cancelled"}}))), Decision::DenyAndStop);
-        assert_eq!(of(Ok(json!({}))), Decision::Deny);
-        assert_eq!(of(Err(json!({"code": -32601}))), Decision::Deny);
-    }
-
-    #[test]
-    fn an_option_says_what_it_grants() {
-        let proposal = |id: &str| Proposal { id: id.to_owned(), text: format!("{id}, in this session") };
-        let shown: Vec<String> = options(&[proposal("command"), proposal("prefix")])
-            .iter()
-            .map(|option| {
-                format!("{}: {}", option["optionId"].as_str().unwrap(), option["name"].as_str().unwrap())
-            })
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "allow-once: Allow",
-                "allow-always: Allow command, in this session",
-                "allow-always:prefix: Allow prefix, in this session",
-                "reject-once: Reject",
-            ]
-        );
-        let reply: Reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "allow-always:prefix"}}));
-        assert_eq!(chosen_grant(&reply).unwrap().proposal, "prefix");
-    }
-
-    #[test]
-    fn a_question_is_a_form_or_a_choice() {
-        let form = schema(&[question()]);
-        assert_eq!(form["properties"]["q"]["enum"], json!(["A", "B"]));
-        assert_eq!(form_answers(&json!({"q": "B", "m": ["x", "y"]}))["m"], "x, y");
-        let params = choice("sess_1", RequestId(3), &question());
-        assert_eq!(params["options"].as_array().unwrap().len(), 3);
-        let reply = Ok(json!({"outcome": {"outcome": "selected", "optionId": "choice-1"}}));
-        assert_eq!(chosen(&reply, &question()).as_deref(), Some("B"));
-        let skip = Ok(json!({"outcome": {"outcome": "selected", "optionId": "skip"}}));
-        assert_eq!(chosen(&skip, &question()), None);
-    }
-}
+mod tests;

@@ -1,10 +1,12 @@
 //! `AcpService`: connections over the daemon's socket. Only carries bytes; `connection` interprets them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::caller_environment::{self, CALLER_ENVIRONMENT_KEY};
 use domain::{Error, ProviderKind};
 use futures_core::Stream;
 use runtime::Supervisor;
@@ -123,6 +125,11 @@ fn defaults(open: pb::AcpOpen) -> Result<AcpSessionDefaults, Error> {
     if !evidence.as_os_str().is_empty() && !evidence.is_absolute() {
         return Err(Error::invalid("evidence_path", "must be absolute"));
     }
+    let mut provider_config: BTreeMap<String, String> = open.provider_config.into_iter().collect();
+    let caller_environment = match provider_config.remove(CALLER_ENVIRONMENT_KEY) {
+        Some(sent) => caller_environment::read(provider, &sent)?,
+        None => BTreeMap::new(),
+    };
     let defaults = AcpSessionDefaults::default();
     let or = |value: u64, default: Duration| {
         if value == 0 { default } else { Duration::from_millis(value) }
@@ -131,7 +138,8 @@ fn defaults(open: pb::AcpOpen) -> Result<AcpSessionDefaults, Error> {
         provider,
         model: open.model,
         mode: open.mode,
-        provider_config: open.provider_config.into_iter().collect(),
+        caller_environment,
+        provider_config,
         environment: open.environment.into_iter().collect(),
         keep: open.keep,
         max_sessions: match open.max_sessions {

@@ -20,12 +20,13 @@ use super::modes;
 use super::presence::SessionHold;
 use super::resume_state::{self, NoteWriter as _, NotedPrompt};
 use super::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcId};
+use super::to_wire;
 use super::watch::TurnWatch;
 use crate::limits;
 
 /// A message of a client to a session.
 pub(super) enum ClientMessage {
-    Prompt { rpc: RpcId, blocks: Vec<Value> },
+    Prompt { rpc: RpcId, blocks: Vec<Value>, key: String },
     Cancel { line: u64 },
     SetMode { rpc: RpcId, mode: String, as_option: bool },
     SetModel { rpc: RpcId, model: String, as_option: bool },
@@ -233,8 +234,8 @@ async fn listen(
             ClientMessage::SetMode { rpc, .. } | ClientMessage::SetModel { rpc, .. } if is_closing => {
                 core.answer(&rpc, Err(closed())).await;
             }
-            ClientMessage::Prompt { rpc, blocks } => {
-                if let Err(fault) = core.prompt(&shared, &rpc, &blocks).await {
+            ClientMessage::Prompt { rpc, blocks, key } => {
+                if let Err(fault) = core.prompt(&shared, &rpc, &blocks, &key).await {
                     core.answer(&rpc, Err(fault)).await;
                 }
             }
@@ -263,6 +264,7 @@ impl ConnectionContext {
         shared: &Arc<SessionStreamState>,
         rpc: &RpcId,
         blocks: &[Value],
+        client_key: &str,
     ) -> Result<(), RpcError> {
         if shared.adopted.lock().await.take_if(|adopted| adopted == rpc).is_some() {
             // The session already has it, and its answer follows from the journal.
@@ -270,7 +272,8 @@ impl ConnectionContext {
             return Ok(());
         }
         let mut open = shared.open.lock().await;
-        if open.is_some() || shared.is_busy.load(Ordering::Relaxed) {
+        // A repeated prompt may be the one that it is busy with.
+        if open.is_some() || (client_key.is_empty() && shared.is_busy.load(Ordering::Relaxed)) {
             let message = format!("session {} is busy with a prompt; cancel it first", shared.id);
             return Err(RpcError::new(INVALID_REQUEST, message));
         }
@@ -288,13 +291,16 @@ impl ConnectionContext {
             let by = resume_state::signed(&self.by(), &self.connection, rpc);
             Command::Prompt { text, attachments, when_busy: WhenBusy::Refuse, by }
         };
-        let applied =
-            self.supervisor.command(&shared.id, command).await.map_err(|error| self.fault(&error))?;
+        let applied = self.supervisor.command_once(&shared.id, command, client_key).await;
+        let applied = applied.map_err(|error| self.fault(&error))?;
         let turn = applied.events.iter().find_map(|event| match event.kind {
             EventKind::TurnStarted { turn, .. } => Some(turn),
             _ => None,
         });
         let turn = turn.ok_or_else(|| RpcError::new(INTERNAL_ERROR, "the prompt began no turn"))?;
+        if applied.is_repeated && self.answer_ended(shared, rpc, turn).await? {
+            return Ok(());
+        }
         if brings_to_life {
             shared.owns.store(true, Ordering::Relaxed);
         }
@@ -314,6 +320,32 @@ impl ConnectionContext {
             tokio::spawn(watch.run(Arc::clone(self), Arc::clone(shared), turn));
         }
         Ok(())
+    }
+
+    /// Answers a repeated prompt whose turn has ended. Returns whether it had.
+    async fn answer_ended(
+        &self,
+        shared: &SessionStreamState,
+        rpc: &RpcId,
+        turn: TurnId,
+    ) -> Result<bool, RpcError> {
+        let mut cursor =
+            self.supervisor.events_after(&shared.id, 0).await.map_err(|error| self.fault(&error))?;
+        loop {
+            let events = cursor.available().await.map_err(|error| self.fault(&error))?;
+            if events.is_empty() {
+                return Ok(false);
+            }
+            for event in events {
+                if let EventKind::TurnEnded { turn: ended, reason, error, .. } = &event.kind
+                    && *ended == turn
+                {
+                    let answer = to_wire::stop_reason(*reason, error);
+                    self.answer(rpc, answer.map(|reason| json!({"stopReason": reason}))).await;
+                    return Ok(true);
+                }
+            }
+        }
     }
 
     /// Sets the stop reason of the pending prompt, regardless of how the agent ends the turn.
@@ -381,6 +413,7 @@ impl ConnectionContext {
     /// Changes the mode, and the provider's settings if the mode requires that.
     async fn set_mode(&self, shared: &SessionStreamState, mode: &str) -> Result<(), RpcError> {
         let fault = |error: domain::Error| self.fault(&error);
+        self.check_may_answer().map_err(fault)?;
         let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
         let choice = modes::choose(snapshot.spec.provider, mode)?;
         let said = |key: &String| snapshot.spec.provider_config.get(key).map_or("", String::as_str);

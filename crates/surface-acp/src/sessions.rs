@@ -66,7 +66,13 @@ impl ConnectionContext {
         let room = self.take_room()?;
         let provider = self.defaults.provider;
         let mode = place.permission_mode.as_deref().unwrap_or(&self.defaults.mode);
-        let choice = modes::choose(provider, if mode.is_empty() { "supervised" } else { mode })?;
+        let choice = match mode {
+            "" => {
+                let mode = self.supervisor.default_mode_in(&folder).await;
+                modes::choose(provider, mode.map_err(|error| self.fault(&in_our_words(error)))?.name())?
+            }
+            mode => modes::choose(provider, mode)?,
+        };
         let mut provider_config = choice.provider_config;
         provider_config.retain(|_, value| !value.is_empty());
         provider_config.extend(self.defaults.provider_config.clone());
@@ -82,6 +88,7 @@ impl ConnectionContext {
             task_id: String::new(),
             parent: None,
             provider_config,
+            caller_environment: self.defaults.caller_environment.clone(),
             environment: self.defaults.environment.clone(),
             max_tokens: 0,
             timeout: None,
@@ -90,7 +97,9 @@ impl ConnectionContext {
             upkeep: Timeouts { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Timeouts::default() },
             by: self.by(),
         };
-        let snapshot = self.supervisor.create(new).await.map_err(|error| self.fault(&in_our_words(error)))?;
+        let key = from_wire::client_key(&place.meta);
+        let created = self.supervisor.create_once(new, &key).await;
+        let snapshot = created.map_err(|error| self.fault(&in_our_words(error)))?;
         let details = json!({"cwd": snapshot.spec.working_dir.to_string_lossy(), "mode": choice.mode.name()});
         self.evidence.report("session_created", snapshot.spec.id.as_str(), &details);
         let until = snapshot.last_seq;
@@ -287,11 +296,10 @@ fn listed(snapshot: &Snapshot) -> Value {
     let at = state.last_activity_at.unwrap_or(spec.created_at);
     let (seconds, nanos) = at.seconds_and_nanos();
     let at = jiff::Timestamp::new(seconds, nanos).map(|at| at.to_string()).unwrap_or_default();
-    let title = if state.preview.is_empty() { &state.name } else { &state.preview };
     json!({
         "sessionId": spec.id.as_str(),
         "cwd": spec.working_dir.to_string_lossy(),
-        "title": title,
+        "title": state.shown_title(),
         "updatedAt": at,
         "_meta": {"obey": {
             "provider": spec.provider.name(),

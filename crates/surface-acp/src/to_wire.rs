@@ -9,7 +9,8 @@ mod tests;
 
 use std::path::PathBuf;
 
-use domain::event::{AgentCommand, Level, Todo, TodoStatus};
+use domain::event::{AgentCommand, Level, Todo, TodoPriority, TodoStatus};
+use domain::request::RequestSubject;
 use domain::turn::{COMPACT, EndReason, TurnOrigin};
 use domain::{Event, EventKind, Mode, SessionSpec, State, Usage};
 use serde::Serialize;
@@ -37,7 +38,10 @@ pub(super) struct UpdateProjector {
     working_dir: PathBuf,
     /// The spec at creation; only the Codex settings of the mode are used.
     spec: SessionSpec,
+    /// What is shown: mode, model and title.
     state: State,
+    /// The session's mode, which an agent that plans by itself does not show.
+    session_mode: Mode,
     models: Vec<String>,
     client: ClientCapabilities,
     calls: OpenToolCalls,
@@ -55,6 +59,7 @@ impl UpdateProjector {
             session_id: spec.id.to_string(),
             working_dir: spec.working_dir.clone(),
             state: State::new(spec),
+            session_mode: spec.mode,
             spec: spec.clone(),
             models,
             client: client.clone(),
@@ -69,6 +74,10 @@ impl UpdateProjector {
 
     /// Appends the lines of one event.
     pub(super) fn take(&mut self, event: &Event, whose: PromptOwner, out: &mut Vec<u8>) {
+        if self.state.evolve_title(&event.kind) {
+            let title = self.state.shown_title();
+            self.update(&json!({"sessionUpdate": "session_info_update", "title": title}), out);
+        }
         match &event.kind {
             EventKind::TextDelta { text, parent: None } => self.chunk("agent_message_chunk", text, out),
             // A sub-agent's text is addressed to the agent, not to the person.
@@ -89,7 +98,12 @@ impl UpdateProjector {
                 self.chunk("user_message_chunk", text, out);
             }
             EventKind::ToolStarted { call, tool, input, title, .. } => {
-                let update = self.calls.started(call, tool, input, title, &self.working_dir);
+                let mut update = self.calls.started(call, tool, input, title, &self.working_dir);
+                // What nobody is asked about runs at once.
+                let is_harmless = matches!(update["kind"].as_str(), Some("think" | "read" | "search"));
+                if self.session_mode == Mode::Autonomous || is_harmless {
+                    update["status"] = "in_progress".into();
+                }
                 self.update(&update, out);
             }
             EventKind::ToolProgress { call, output } => {
@@ -100,6 +114,14 @@ impl UpdateProjector {
             EventKind::ToolFinished { call, ok, output, .. } => {
                 let update = self.calls.finished(call, *ok, output);
                 self.update(&update, out);
+            }
+            EventKind::RequestOpened { request, ask: RequestSubject::Permission(ask), .. } => {
+                self.calls.asked(*request, ask.call.as_ref());
+            }
+            EventKind::RequestSettled { request, outcome, .. } => {
+                if let Some(update) = self.calls.settled(*request, outcome) {
+                    self.update(&update, out);
+                }
             }
             EventKind::TurnEnded { .. } => {
                 for update in self.calls.turn_ended() {
@@ -120,12 +142,15 @@ impl UpdateProjector {
                 self.update(&plan, out);
             }
             EventKind::ModeChanged { mode } => {
-                self.state.mode = *mode;
+                (self.session_mode, self.state.mode) = (*mode, *mode);
                 self.mode(out);
             }
-            EventKind::PlanModeChanged { on } if *on != (self.state.mode == Mode::Plan) => {
-                let id = if *on { Mode::Plan.name() } else { modes::current(&self.spec, &self.state) };
-                self.update(&json!({"sessionUpdate": "current_mode_update", "currentModeId": id}), out);
+            EventKind::PlanModeChanged { on } => {
+                let shown = if *on { Mode::Plan } else { self.session_mode };
+                if shown != self.state.mode {
+                    self.state.mode = shown;
+                    self.mode(out);
+                }
             }
             EventKind::AgentReady { model, .. } | EventKind::ModelChanged { model } => {
                 if !model.is_empty() && *model != self.state.model {
@@ -144,9 +169,6 @@ impl UpdateProjector {
                 if let Some(update) = self.used() {
                     self.update(&update, out);
                 }
-            }
-            EventKind::Renamed { name } => {
-                self.update(&json!({"sessionUpdate": "session_info_update", "title": name}), out);
             }
             EventKind::Compacted { summary, tokens_after, .. } => {
                 self.context.0 = tokens_after.or(self.context.0);
@@ -216,6 +238,12 @@ fn nobodys(kind: &EventKind) {
         | EventKind::WorkerProgressed { .. }
         | EventKind::WorkerFinished { .. }
         | EventKind::InputHolderChanged { .. }
+        | EventKind::QueueChanged { .. }
+        | EventKind::BudgetChanged { .. }
+        | EventKind::RateLimited { .. }
+        | EventKind::RateLimitEnded {}
+        | EventKind::ArchiveChanged { .. }
+        | EventKind::SessionForked { .. }
         | EventKind::Notice { .. }
         | EventKind::ActivityReported { .. }
         | EventKind::Unparsed { .. } => {}
@@ -243,7 +271,18 @@ fn plan_entry(todo: &Todo) -> Value {
         TodoStatus::InProgress => "in_progress",
         TodoStatus::Completed => "completed",
     };
-    json!({"content": todo.text, "priority": "medium", "status": status})
+    let priority = match todo.priority {
+        Some(TodoPriority::High) => "high",
+        // The protocol has no word for an agent that does not say.
+        Some(TodoPriority::Medium) | None => "medium",
+        Some(TodoPriority::Low) => "low",
+    };
+    let mut entry = json!({"content": todo.text, "priority": priority, "status": status});
+    let more = [("description", &todo.description), ("activeForm", &todo.active_form)];
+    for (name, words) in more.into_iter().filter(|(_, words)| !words.is_empty()) {
+        entry["_meta"]["obey"][name] = Value::String(words.clone());
+    }
+    entry
 }
 
 /// Returns text as the content of a call.

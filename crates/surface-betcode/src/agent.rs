@@ -6,6 +6,7 @@ use wire::betcode::v1::agent_service_server::AgentService;
 
 use super::presence::BetcodeClient;
 use super::{Betcode, RpcResult, answer};
+use surface::client_key::client_key;
 use surface::pump::Messages;
 use surface::status;
 
@@ -17,7 +18,10 @@ impl AgentService for Betcode {
         &self,
         request: Request<Streaming<pb::AgentRequest>>,
     ) -> RpcResult<Self::ConverseStream> {
-        answer(self.conversation(request))
+        // It says why the daemon ends it.
+        let mut response = answer(self.conversation(request))?;
+        response.extensions_mut().insert(surface::server::LastWords);
+        Ok(response)
     }
 
     async fn list_sessions(
@@ -47,7 +51,8 @@ impl AgentService for Betcode {
         &self,
         request: Request<pb::CancelTurnRequest>,
     ) -> RpcResult<pb::CancelTurnResponse> {
-        answer(self.cancel(request.into_inner()).await)
+        let key = client_key(request.metadata());
+        answer(self.cancel(request.into_inner(), &key).await)
     }
 
     async fn request_input_lock(
@@ -88,6 +93,20 @@ impl AgentService for Betcode {
         answer(self.rename(request.into_inner()).await)
     }
 
+    async fn set_session_mode(
+        &self,
+        request: Request<pb::SetSessionModeRequest>,
+    ) -> RpcResult<pb::SetSessionModeResponse> {
+        answer(self.set_mode(request.into_inner()).await)
+    }
+
+    async fn set_session_model(
+        &self,
+        request: Request<pb::SetSessionModelRequest>,
+    ) -> RpcResult<pb::SetSessionModelResponse> {
+        answer(self.set_model(request.into_inner()).await)
+    }
+
     async fn delete_session(
         &self,
         request: Request<pb::DeleteSessionRequest>,
@@ -97,7 +116,7 @@ impl AgentService for Betcode {
 }
 
 /// Returns the calling client along with the message.
-fn client_of<T>(request: Request<T>) -> Result<(BetcodeClient, T), Status> {
+pub(super) fn client_of<T>(request: Request<T>) -> Result<(BetcodeClient, T), Status> {
     let client = BetcodeClient::of(&request).map_err(|error| status::grpc(&error))?;
     Ok((client, request.into_inner()))
 }

@@ -1,5 +1,6 @@
 //! `ConfigService`: settings with their scopes, MCP servers of agents, permission rules and their sources.
 
+mod claude_servers;
 mod from_wire;
 mod to_wire;
 
@@ -93,12 +94,13 @@ impl Betcode {
     ) -> Result<pb::ListMcpServersResponse, Error> {
         if !request.session_id.is_empty() {
             let snapshot = self.supervisor.snapshot(&SessionId::new(request.session_id)).await?;
-            return Ok(pb::ListMcpServersResponse { servers: to_wire::mcp_servers(&snapshot) });
+            let servers = to_wire::mcp_servers(&snapshot, claude_servers::configured(&snapshot.spec));
+            return Ok(pb::ListMcpServersResponse { servers });
         }
         let mut servers = Vec::new();
         for snapshot in self.supervisor.list(storage::sessions::SessionFilter::default()).await? {
             if snapshot.state.status.has_agent() {
-                servers.extend(to_wire::mcp_servers(&snapshot));
+                servers.extend(to_wire::mcp_servers(&snapshot, claude_servers::configured(&snapshot.spec)));
             }
         }
         Ok(pb::ListMcpServersResponse { servers })

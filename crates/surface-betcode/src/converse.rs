@@ -6,6 +6,7 @@ mod feed;
 mod start;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{Command, Error, ErrorCode, RequestId, SessionId};
 use host::clock;
@@ -21,6 +22,7 @@ use super::presence::BetcodeClient;
 use super::to_wire::{self, Severity};
 use super::{Betcode, from_wire};
 use feed::ConverseFeed;
+use surface::client_key::client_key;
 use surface::pump::Messages;
 
 impl Betcode {
@@ -30,9 +32,10 @@ impl Betcode {
         request: Request<Streaming<pb::AgentRequest>>,
     ) -> Result<Messages<pb::AgentEvent>, Error> {
         let client = BetcodeClient::of(&request)?;
+        let key = StreamKey::new(client_key(request.metadata()));
         let (sender, receiver) = mpsc::channel(surface::limits::STREAM_READY_MAX);
         let betcode = self.clone();
-        tokio::spawn(betcode.converse(client, request.into_inner(), ConverseSender { sender }));
+        tokio::spawn(betcode.converse(client, key, request.into_inner(), ConverseSender { sender }));
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 
@@ -40,6 +43,7 @@ impl Betcode {
     async fn converse(
         self,
         mut client: BetcodeClient,
+        key: StreamKey,
         mut inbound: Streaming<pb::AgentRequest>,
         line: ConverseSender,
     ) {
@@ -57,7 +61,7 @@ impl Betcode {
                 if let Some(name) = start.client.clone() {
                     client.rename(name);
                 }
-                self.open(start, &client).await
+                self.open(start, &client, &key.key).await
             }
             Err(error) => Err(error),
         };
@@ -74,8 +78,8 @@ impl Betcode {
         if let Err(error) = self.settle_lock(&session).await {
             return line.fail(&error).await;
         }
-        let talk = ConverseStream { betcode: self.clone(), client, session, line };
-        talk.run(inbound, &opened, attachment.deleted.clone()).await;
+        let talk = ConverseStream { betcode: self.clone(), client, key, session, line };
+        talk.run(inbound, &opened, attachment.ending.clone()).await;
     }
 }
 
@@ -140,10 +144,31 @@ fn unreadable(status: &Status) -> Error {
     }
 }
 
+/// The key by which a client makes the start and the messages of a stream take effect once.
+struct StreamKey {
+    /// Empty: it has none.
+    key: String,
+    /// Messages so far.
+    messages: AtomicU64,
+}
+
+impl StreamKey {
+    fn new(key: String) -> Self {
+        Self { key, messages: AtomicU64::new(0) }
+    }
+
+    /// Returns the key of the next message: that of the stream, with the message's number.
+    fn of_message(&self) -> String {
+        let number = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.key.is_empty() { String::new() } else { format!("{}/{number}", self.key) }
+    }
+}
+
 /// A running conversation.
 struct ConverseStream {
     betcode: Betcode,
     client: BetcodeClient,
+    key: StreamKey,
     session: SessionId,
     line: ConverseSender,
 }
@@ -154,15 +179,15 @@ impl ConverseStream {
         self,
         mut inbound: Streaming<pb::AgentRequest>,
         opened: &OpenedConversation,
-        deleted: watch::Receiver<bool>,
+        ending: watch::Receiver<Option<Error>>,
     ) {
         let (last_word, is_last_word) = watch::channel(false);
-        let feed = ConverseFeed::new(&self, opened, is_last_word, deleted);
+        let feed = ConverseFeed::new(&self, opened, is_last_word, ending);
         let mut feed = tokio::spawn(feed.run());
         loop {
             let said = tokio::select! {
                 said = inbound.message() => said,
-                // The feed ends when the client is gone or the session is deleted.
+                // The feed ends when the client is gone, or its session, its worktree or the daemon.
                 _ = &mut feed => return,
             };
             let answered = match said {
@@ -212,9 +237,29 @@ impl ConverseStream {
     /// Sends a prompt, which only the client that holds the input may do.
     async fn prompt(&self, message: pb::UserMessage) -> Result<(), Error> {
         self.betcode.require_lock(&self.session, &self.client).await?;
+        if !message.agent_id.is_empty() {
+            return self.prompt_worker(message).await;
+        }
         let prompt = from_wire::prompt(message, &self.client.signature())?;
         self.betcode.check_length(&self.session).await?;
-        self.command(prompt).await.map(drop)
+        let key = self.key.of_message();
+        self.betcode.supervisor.command_once(&self.session, prompt, &key).await.map(drop)
+    }
+
+    /// Sends a message to a worker of the session.
+    async fn prompt_worker(&self, message: pb::UserMessage) -> Result<(), Error> {
+        if !message.attachments.is_empty() {
+            return Err(Error::invalid("message.attachments", "cannot be sent to a worker; leave them out"));
+        }
+        let workers = self.betcode.workers();
+        let found =
+            workers.find(&message.agent_id, Some(&self.session)).await.map_err(|error| {
+                match error.message.strip_prefix("subagent_id: ") {
+                    Some(what) => Error::invalid("message.agent_id", what),
+                    None => error,
+                }
+            })?;
+        workers.send(&found.record.session, message.content, self.client.signature()).await
     }
 
     async fn cancel(&self) -> Result<(), Error> {
@@ -223,7 +268,7 @@ impl ConverseStream {
 
     /// Answers a permission request. A repeated identical answer is accepted; a different one is an error.
     async fn decide(&self, response: pb::PermissionResponse) -> Result<(), Error> {
-        let (request, command) = from_wire::decision(response, &self.client.signature())?;
+        let (request, command) = from_wire::decision(response, &self.client.answer_signature()?)?;
         let meant = match &command {
             Command::Decide { decision, .. } => Some(*decision),
             _ => None,
@@ -247,7 +292,7 @@ impl ConverseStream {
         let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;
         let id = RequestId::parse(&response.question_id);
         let ask = id.and_then(|id| snapshot.state.requests.get(&id)).map(|pending| &pending.ask);
-        let (request, command) = from_wire::answers(response, ask, &self.client.signature())?;
+        let (request, command) = from_wire::answers(response, ask, &self.client.answer_signature()?)?;
         let applied = self.command(command).await?;
         if applied.events.is_empty() {
             let snapshot = self.betcode.supervisor.snapshot(&self.session).await?;

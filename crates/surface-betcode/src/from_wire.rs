@@ -7,7 +7,7 @@ use domain::event::Attachment;
 use domain::limits::NAME_MAX_CHARS;
 use domain::permission::Grant;
 use domain::request::{Question, RequestSubject};
-use domain::{Command, Decision, Error, ErrorCode, ProviderKind, RequestId, SessionId, WhenBusy};
+use domain::{Command, Decision, Error, ErrorCode, Mode, ProviderKind, RequestId, SessionId, WhenBusy};
 use wire::betcode::v1 as pb;
 
 use super::{structs, to_wire};
@@ -122,9 +122,6 @@ pub(super) fn client_id(text: &str) -> Result<String, Error> {
 
 /// Converts a prompt; it needs a text or an attachment.
 pub(super) fn prompt(message: pb::UserMessage, by: &str) -> Result<Command, Error> {
-    if !message.agent_id.is_empty() {
-        return Err(Error::invalid("message.agent_id", "names an agent within the agent; leave it empty"));
-    }
     if message.content.trim().is_empty() && message.attachments.is_empty() {
         return Err(Error::invalid("message.content", "is required"));
     }
@@ -256,6 +253,25 @@ fn spread(questions: &[Question], answer: &str, answers: &mut BTreeMap<String, S
         }
         said.push_str(choice);
     }
+}
+
+/// Parses a mode.
+pub(super) fn mode(field: &str, text: &str) -> Result<Mode, Error> {
+    Mode::parse(text).ok_or_else(|| {
+        let known = Mode::ALL.map(|(_, name)| name).join(", ");
+        Error::invalid(field, format_args!("{text:?} is not a mode; use one of {known}"))
+    })
+}
+
+/// Checks the name of a model.
+pub(super) fn model(text: String) -> Result<String, Error> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid("model", "is required"));
+    }
+    if text.chars().count() > NAME_MAX_CHARS || text.chars().any(char::is_control) {
+        return Err(Error::invalid("model", "is no model's name"));
+    }
+    Ok(text)
 }
 
 /// Checks a session name.

@@ -1,13 +1,16 @@
-//! The surface of `betcode.v1`: conversations, worktrees, settings. Owns its three services and must not know
-//! other surfaces.
+//! The surface of `betcode.v1`: conversations, worktrees, settings, machines, workers, GitLab. Owns its six services and
+//! must not know other surfaces.
 
 mod agent;
 mod config;
 mod converse;
 mod from_wire;
+mod gitlab;
 pub mod limits;
+mod machines;
 mod presence;
 mod sessions;
+mod subagents;
 mod to_wire;
 #[cfg(test)]
 mod transcript;
@@ -25,6 +28,9 @@ use tonic::service::Routes;
 use tonic::{Response, Status};
 use wire::betcode::v1::agent_service_server::AgentServiceServer;
 use wire::betcode::v1::config_service_server::ConfigServiceServer;
+use wire::betcode::v1::git_lab_service_server::GitLabServiceServer;
+use wire::betcode::v1::machine_service_server::MachineServiceServer;
+use wire::betcode::v1::subagent_service_server::SubagentServiceServer;
 use wire::betcode::v1::worktree_service_server::WorktreeServiceServer;
 
 use presence::BetcodeClients;
@@ -35,6 +41,10 @@ pub struct BetcodeConfig {
     /// The folder of conversations that name none; `None`: they must name one.
     pub default_folder: Option<PathBuf>,
     pub daemon: DaemonInfo,
+    /// The servers of merge requests, pipelines and issues.
+    pub forges: forge::Forges,
+    /// Becomes true when the daemon ends.
+    pub leaving: tokio::sync::watch::Receiver<bool>,
 }
 
 /// The daemon's settings as clients may query them.
@@ -63,6 +73,9 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: BetcodeConfig) -> R
     routes
         .add_service(AgentServiceServer::new(betcode.clone()).max_decoding_message_size(most))
         .add_service(ConfigServiceServer::new(betcode.clone()))
+        .add_service(GitLabServiceServer::new(betcode.clone()))
+        .add_service(MachineServiceServer::new(betcode.clone()))
+        .add_service(SubagentServiceServer::new(betcode.clone()))
         .add_service(WorktreeServiceServer::new(betcode))
 }
 

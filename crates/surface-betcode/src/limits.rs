@@ -17,3 +17,17 @@ pub const PAGE_MAX: u32 = 500;
 
 /// How long a compaction may take: a model summarises the whole conversation.
 pub const COMPACT_WAIT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Bytes of the reason for which a worker is cancelled; people write a line.
+pub const CANCEL_REASON_MAX_BYTES: usize = 4 * 1024;
+
+/// Bytes of a worker's prompt and of its result in a list, and of the whole entry: a list of some hundreds must fit into one
+/// message.
+pub const SUBAGENT_TEXT_MAX_BYTES: usize = 2 * 1024;
+pub const SUBAGENT_INFO_MAX_BYTES: usize = 8 * 1024;
+
+/// Bytes of a worker's result in its last event; all of it is in the events before.
+pub const SUBAGENT_RESULT_MAX_BYTES: usize = 64 * 1024;
+
+/// Largest file of Claude Code's own settings that is read for its servers; it holds a line for every project.
+pub const CLAUDE_CONFIG_MAX_BYTES: u64 = 16 * 1024 * 1024;

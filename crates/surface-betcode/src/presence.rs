@@ -50,6 +50,11 @@ impl BetcodeClient {
         self.signer.sign(self.id.clone())
     }
 
+    /// Who answers a request or gives a grant; devices that may not are refused.
+    pub(super) fn answer_signature(&self) -> Result<String, Error> {
+        self.signer.sign_answer(self.id.clone())
+    }
+
     pub(super) fn rename(&mut self, id: String) {
         self.id = id;
         self.named = true;
@@ -66,7 +71,8 @@ pub(super) struct BetcodeClients {
 struct Attached {
     number: u64,
     client: BetcodeClient,
-    deleted: watch::Sender<bool>,
+    /// Why its streams must end; nothing as long as they need not.
+    ending: watch::Sender<Option<Error>>,
 }
 
 /// A client's attachment to a session; detached on drop.
@@ -74,8 +80,8 @@ pub(super) struct Attachment {
     betcode: Betcode,
     session: SessionId,
     number: u64,
-    /// Becomes true when the session is deleted.
-    pub(super) deleted: watch::Receiver<bool>,
+    /// Why the stream must end: its session or its worktree was removed.
+    pub(super) ending: watch::Receiver<Option<Error>>,
 }
 
 impl Drop for Attachment {
@@ -140,10 +146,15 @@ impl BetcodeClients {
             .map_or_else(|| caller.id.clone(), |attached| attached.client.id.clone())
     }
 
-    /// Notifies every client of a session that it was deleted.
-    pub(super) fn dismiss(&self, session: &SessionId) {
+    /// Returns the sessions that clients are attached to.
+    pub(super) fn attended(&self) -> Vec<SessionId> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Ends every stream of a session, for a reason that its clients are told.
+    pub(super) fn dismiss(&self, session: &SessionId, reason: &Error) {
         for attached in self.lock().get(session).into_iter().flatten() {
-            attached.deleted.send_replace(true);
+            attached.ending.send_replace(Some(reason.clone()));
         }
     }
 }
@@ -153,10 +164,10 @@ impl Betcode {
     pub(super) fn attach(&self, session: &SessionId, client: &BetcodeClient) -> Attachment {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (deleted, watcher) = watch::channel(false);
-        let attached = Attached { number, client: client.clone(), deleted };
+        let (ending, watcher) = watch::channel(None);
+        let attached = Attached { number, client: client.clone(), ending };
         self.presence.lock().entry(session.clone()).or_default().push(attached);
-        Attachment { betcode: self.clone(), session: session.clone(), number, deleted: watcher }
+        Attachment { betcode: self.clone(), session: session.clone(), number, ending: watcher }
     }
 
     /// Records the rightful input holder in the journal and returns it. Loops until both agree, so that of
@@ -225,7 +236,7 @@ mod tests {
             let attached = Attached {
                 number: number as u64,
                 client: client(id, *connection),
-                deleted: watch::channel(false).0,
+                ending: watch::channel(None).0,
             };
             presence.lock().entry(session.clone()).or_default().push(attached);
         }

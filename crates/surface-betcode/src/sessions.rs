@@ -51,7 +51,7 @@ impl Betcode {
             cursor = self.supervisor.events_after(&id, newest).await?;
         }
         let replay = BetcodeReplay {
-            conversation: BetcodeProjector::new(&snapshot, worktree),
+            conversation: BetcodeProjector::new(&snapshot, worktree).into_stored(),
             after: request.from_sequence,
         };
         Ok(pump(cursor, replay, ReadUntil::Event(newest)))
@@ -116,10 +116,11 @@ impl Betcode {
     pub(super) async fn cancel(
         &self,
         request: pb::CancelTurnRequest,
+        client_key: &str,
     ) -> Result<pb::CancelTurnResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let open = self.supervisor.snapshot(&id).await?.state.turn.is_some();
-        let applied = self.supervisor.command(&id, Command::CancelTurn).await?;
+        let applied = self.supervisor.command_once(&id, Command::CancelTurn, client_key).await?;
         Ok(pb::CancelTurnResponse { was_active: open || !applied.events.is_empty() })
     }
 
@@ -169,7 +170,7 @@ impl Betcode {
         let id = from_wire::session_id(&request.session_id)?;
         let grant = Grant::by_pattern("tool_name", &request.tool_name, !request.granted)?;
         self.supervisor
-            .command(&id, Command::SetGrant { grant: Box::new(grant), by: client.signature() })
+            .command(&id, Command::SetGrant { grant: Box::new(grant), by: client.answer_signature()? })
             .await?;
         Ok(pb::SetSessionGrantResponse {})
     }
@@ -185,6 +186,36 @@ impl Betcode {
         Ok(pb::RenameSessionResponse {})
     }
 
+    /// Changes the mode of a session.
+    pub(super) async fn set_mode(
+        &self,
+        request: pb::SetSessionModeRequest,
+    ) -> Result<pb::SetSessionModeResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let mode = from_wire::mode("mode", &request.mode)?;
+        self.supervisor.set_mode(&id, mode).await?;
+        Ok(pb::SetSessionModeResponse { mode: mode.name().to_owned() })
+    }
+
+    /// Changes the model of a session.
+    pub(super) async fn set_model(
+        &self,
+        request: pb::SetSessionModelRequest,
+    ) -> Result<pb::SetSessionModelResponse, Error> {
+        let id = from_wire::session_id(&request.session_id)?;
+        let model = from_wire::model(request.model)?;
+        self.check_model(&id, &model).await?;
+        self.supervisor.command(&id, Command::SetModel { model: model.clone() }).await?;
+        Ok(pb::SetSessionModelResponse { model })
+    }
+
+    /// Refuses a model that the session's provider does not know.
+    pub(super) async fn check_model(&self, id: &SessionId, model: &str) -> Result<(), Error> {
+        let snapshot = self.supervisor.snapshot(id).await?;
+        let spec = domain::SessionSpec { model: model.to_owned(), ..snapshot.spec.clone() };
+        self.supervisor.providers().get(spec.provider)?.check(&spec)
+    }
+
     /// Deletes a session and ends its conversations.
     pub(super) async fn delete(
         &self,
@@ -192,7 +223,8 @@ impl Betcode {
     ) -> Result<pb::DeleteSessionResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         self.supervisor.delete(&id).await?;
-        self.presence.dismiss(&id);
+        let message = format!("session_id: {id} was deleted");
+        self.presence.dismiss(&id, &Error::new(ErrorCode::SessionNotFound, message));
         Ok(pb::DeleteSessionResponse { deleted: true })
     }
 }

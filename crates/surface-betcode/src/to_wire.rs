@@ -1,18 +1,24 @@
 //! Converts our types to this surface's messages. Pure. Handles every kind of event; an event becomes at most
 //! one numbered message, so that a sequence number tells where a client stopped reading.
 
-use std::collections::HashMap;
+mod plans;
+mod statuses;
+mod summaries;
 
-use domain::event::{Level, Todo, TodoStatus};
+use std::collections::{HashMap, HashSet};
+
+use domain::event::Level;
 use domain::permission::Proposal;
-use domain::request::{PendingRequest, Question, RequestOutcome, RequestSubject};
+use domain::request::{PendingRequest, Question, RequestSubject};
 use domain::turn::{COMPACT, EndReason, TurnOrigin};
-use domain::{CallId, Error, Event, EventKind, LaunchPolicy, Mode, Status, Timestamp, Usage};
+use domain::{CallId, Error, Event, EventKind, Mode, RequestId, SessionSpec, State, Timestamp, Usage};
 use runtime::Snapshot;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
 use super::structs;
+use summaries::{full_model, percent, plain_input};
+pub(super) use summaries::{session_info, summary};
 use surface::pump::{Flow, Projector};
 use surface::shorten;
 
@@ -70,59 +76,6 @@ pub(super) fn error(error: &Error, severity: Severity) -> Body {
     })
 }
 
-/// Returns the message that answers a start.
-pub(super) fn session_info(snapshot: &Snapshot, worktree_id: &str, is_resumed: bool) -> Body {
-    let (spec, state) = (&snapshot.spec, &snapshot.state);
-    Body::SessionInfo(pb::SessionInfo {
-        session_id: spec.id.to_string(),
-        model: state.model.clone(),
-        working_directory: spec.working_dir.display().to_string(),
-        worktree_id: worktree_id.to_owned(),
-        message_count: state.messages,
-        is_resumed,
-        is_compacted: state.compacted,
-        context_usage_percent: percent(state.context_tokens, state.context_window),
-    })
-}
-
-/// Returns how much of the context window is used, in percent; 0 when unknown.
-fn percent(tokens: Option<u64>, window: Option<u64>) -> f32 {
-    match (tokens, window) {
-        (Some(tokens), Some(window)) if window > 0 => (tokens as f64 * 100.0 / window as f64) as f32,
-        _ => 0.0,
-    }
-}
-
-/// Converts a session for lists.
-pub(super) fn summary(snapshot: &Snapshot, worktree_id: &str) -> pb::SessionSummary {
-    let (spec, state) = (&snapshot.spec, &snapshot.state);
-    pb::SessionSummary {
-        id: spec.id.to_string(),
-        model: state.model.clone(),
-        working_directory: spec.working_dir.display().to_string(),
-        worktree_id: worktree_id.to_owned(),
-        status: status_word(state.status, spec.launch).to_owned(),
-        message_count: small(state.messages),
-        total_input_tokens: small(state.usage.input_tokens),
-        total_output_tokens: small(state.usage.output_tokens),
-        total_cost_usd: dollars(&state.usage),
-        created_at: Some(timestamp(spec.created_at)),
-        updated_at: Some(timestamp(state.last_activity_at.unwrap_or(spec.created_at))),
-        last_message_preview: state.preview.clone(),
-        name: state.name.clone(),
-    }
-}
-
-/// A stopped session that launches with a prompt is only idle.
-fn status_word(status: Status, launch: LaunchPolicy) -> &'static str {
-    match (status, launch) {
-        (Status::Created | Status::Running, _) | (Status::Stopped, LaunchPolicy::OnPrompt) => "idle",
-        (Status::Starting | Status::Working | Status::Stopping, _) => "active",
-        (Status::Stopped, LaunchPolicy::Now) => "completed",
-        (Status::Failed, _) => "error",
-    }
-}
-
 /// Returns a pending request as a message; `None` for requests of another protocol.
 pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body)> {
     let id = pending.id.to_string();
@@ -133,6 +86,7 @@ pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body
                 tool_name: permission.tool.clone(),
                 description: described(&permission.title, &pending.proposals),
                 input: Some(structs::from_json(&permission.input)),
+                settled: String::new(),
             });
             Some((permission.parent.as_ref(), body))
         }
@@ -163,6 +117,7 @@ fn user_question(question_id: String, questions: &[Question]) -> pb::UserQuestio
         question: question_text(questions),
         options: questions.iter().flat_map(|question| question.options.iter().map(option)).collect(),
         multi_select: questions.len() > 1 || questions.iter().any(|question| question.multi_select),
+        settled: String::new(),
     }
 }
 
@@ -170,20 +125,6 @@ fn user_question(question_id: String, questions: &[Question]) -> pb::UserQuestio
 pub(super) fn question_text(questions: &[Question]) -> String {
     let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
     texts.join(BETWEEN_QUESTIONS)
-}
-
-fn todo(todo: &Todo) -> pb::TodoItem {
-    let status = match todo.status {
-        TodoStatus::Pending => pb::TodoStatus::Pending,
-        TodoStatus::InProgress => pb::TodoStatus::InProgress,
-        TodoStatus::Completed => pb::TodoStatus::Completed,
-    };
-    pb::TodoItem {
-        id: todo.id.clone(),
-        subject: todo.text.clone(),
-        status: status.into(),
-        ..pb::TodoItem::default()
-    }
 }
 
 pub(super) fn stop_reason(reason: EndReason) -> &'static str {
@@ -200,12 +141,12 @@ pub(super) fn stop_reason(reason: EndReason) -> &'static str {
 
 /// Projects a session's journal to a conversation. Its state is the fold of the previous events, so a reader
 /// that starts later must apply those first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BetcodeProjector {
-    session_id: String,
-    working_directory: String,
+    spec: SessionSpec,
+    /// The session as it was after the last event.
+    state: State,
     worktree_id: String,
-    model: String,
     messages: u64,
     compacted: bool,
     context: (Option<u64>, Option<u64>),
@@ -213,6 +154,11 @@ pub(super) struct BetcodeProjector {
     compacting: bool,
     calls: HashMap<CallId, (Timestamp, Option<CallId>)>,
     status: pb::AgentStatus,
+    /// The status the client was told last.
+    told: pb::AgentStatus,
+    /// Requests that were answered without a person, which clients do not see.
+    automatic: HashSet<RequestId>,
+    settled: statuses::SettledRequests,
     planning: bool,
     plan: String,
 }
@@ -220,18 +166,31 @@ pub(super) struct BetcodeProjector {
 impl BetcodeProjector {
     pub(super) fn new(snapshot: &Snapshot, worktree_id: String) -> Self {
         Self {
-            session_id: snapshot.spec.id.to_string(),
-            working_directory: snapshot.spec.working_dir.display().to_string(),
+            state: State::new(&snapshot.spec),
+            spec: snapshot.spec.clone(),
             worktree_id,
-            model: snapshot.spec.model.clone(),
-            planning: snapshot.spec.mode == Mode::Plan,
+            messages: 0,
+            compacted: false,
+            context: (None, None),
+            turn_began: None,
+            compacting: false,
+            calls: HashMap::new(),
             status: pb::AgentStatus::Idle,
-            ..Self::default()
+            told: pb::AgentStatus::Idle,
+            automatic: HashSet::new(),
+            settled: statuses::SettledRequests::of(snapshot),
+            planning: snapshot.spec.mode == Mode::Plan,
+            plan: String::new(),
         }
     }
 
+    /// Returns the projector with requests as they were asked, whatever has become of them.
+    pub(super) fn into_stored(self) -> Self {
+        Self { settled: statuses::SettledRequests::default(), ..self }
+    }
+
     /// Appends the messages of one event. Before the end of a failed turn it adds an unnumbered error,
-    /// because the end itself has no field for it.
+    /// because the end itself has no field for it; after an event that changes the agent's status, an unnumbered status.
     pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::AgentEvent>) {
         if let EventKind::TurnEnded { reason: EndReason::Failed, error: text, .. } = &event.kind
             && !text.is_empty()
@@ -240,8 +199,17 @@ impl BetcodeProjector {
             out.push(unnumbered(event.at, error(&failure, Severity::Inline)));
         }
         let parent = self.parent(&event.kind);
-        if let Some(body) = self.body(event.at, &event.kind) {
+        let reason = self.follow(event);
+        if let Some(mut body) = self.body(event.at, &event.kind) {
+            self.settled.mark(event.seq, &mut body);
+            if matches!(body, Body::StatusChange(_)) {
+                self.told = self.status;
+            }
             out.push(numbered(event.seq, event.at, parent.as_ref(), body));
+        }
+        if self.told != self.status {
+            self.told = self.status;
+            out.push(unnumbered(event.at, self.status_message(reason)));
         }
     }
 
@@ -263,8 +231,9 @@ impl BetcodeProjector {
     /// Returns the body of an event's message; `None` for events this protocol does not show.
     fn body(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
-            EventKind::StatusChanged { to, message, .. } => Some(self.status(*to, message)),
-            EventKind::AgentReady { model, .. } | EventKind::ModelChanged { model } => self.model(model),
+            EventKind::StatusChanged { message, .. } => Some(self.status_message(message.clone())),
+            EventKind::AgentReady { .. } | EventKind::ModelChanged { .. } => Some(self.session_info()),
+            EventKind::SessionCreated { mode: Mode::Plan, .. } => self.mode(true, true),
             EventKind::TurnStarted { .. } | EventKind::MessageAdded { .. } | EventKind::TurnEnded { .. } => {
                 self.turn(at, kind)
             }
@@ -274,7 +243,7 @@ impl BetcodeProjector {
             EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(at, kind),
             EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => self.request(at, kind),
             EventKind::TodosChanged { todos } => {
-                Some(Body::TodoUpdate(pb::TodoUpdate { items: todos.iter().map(todo).collect() }))
+                Some(Body::TodoUpdate(pb::TodoUpdate { items: todos.iter().map(plans::todo).collect() }))
             }
             EventKind::ModeChanged { mode } => self.mode(*mode == Mode::Plan, self.planning),
             EventKind::PlanModeChanged { on } => self.mode(*on, true),
@@ -302,6 +271,11 @@ impl BetcodeProjector {
                 Some(holder) => format!("input is held by {holder}"),
                 None => "nobody holds the input".to_owned(),
             })),
+            EventKind::QueueChanged { .. }
+            | EventKind::BudgetChanged { .. }
+            | EventKind::RateLimited { .. }
+            | EventKind::RateLimitEnded {}
+            | EventKind::SessionForked { .. } => Some(self.status_message(plans::describe(kind))),
             EventKind::GrantsChanged { by, .. } => {
                 Some(self.status_message(format!("{by} changed what is allowed without asking")))
             }
@@ -321,18 +295,9 @@ impl BetcodeProjector {
             | EventKind::ToolsRegistered { .. }
             | EventKind::WorkerProgressed { .. }
             | EventKind::ActivityReported { .. }
+            | EventKind::ArchiveChanged { .. }
             | EventKind::Unparsed { .. } => None,
         }
-    }
-
-    fn status(&mut self, to: Status, message: &str) -> Body {
-        self.status = match to {
-            Status::Working if self.compacting => pb::AgentStatus::Compacting,
-            Status::Starting | Status::Working => pb::AgentStatus::Thinking,
-            Status::Created | Status::Running | Status::Stopping | Status::Stopped => pb::AgentStatus::Idle,
-            Status::Failed => pb::AgentStatus::Error,
-        };
-        self.status_message(message.to_owned())
     }
 
     /// Returns a text without a message type of its own; the status stays as it was.
@@ -340,23 +305,17 @@ impl BetcodeProjector {
         Body::StatusChange(pb::StatusChange { status: self.status.into(), message })
     }
 
-    fn model(&mut self, model: &str) -> Option<Body> {
-        if !model.is_empty() {
-            model.clone_into(&mut self.model);
-        }
-        Some(self.session_info())
-    }
-
     fn session_info(&self) -> Body {
         Body::SessionInfo(pb::SessionInfo {
-            session_id: self.session_id.clone(),
-            model: self.model.clone(),
-            working_directory: self.working_directory.clone(),
+            session_id: self.spec.id.to_string(),
+            model: full_model(&self.state),
+            working_directory: self.spec.working_dir.display().to_string(),
             worktree_id: self.worktree_id.clone(),
             message_count: self.messages,
             is_resumed: self.messages > 1,
             is_compacted: self.compacted,
             context_usage_percent: percent(self.context.0, self.context.1),
+            metadata: self.state.metadata.clone().into_iter().collect(),
         })
     }
 
@@ -414,7 +373,7 @@ impl BetcodeProjector {
     /// Converts events of requests.
     fn request(&mut self, at: Timestamp, kind: &EventKind) -> Option<Body> {
         match kind {
-            EventKind::RequestOpened { request: id, native, automatic, ask, proposals } => {
+            EventKind::RequestOpened { request: id, native, automatic, ask, proposals, advice } => {
                 if let RequestSubject::Permission(permission) = ask
                     && permission.tool == EXIT_PLAN
                 {
@@ -422,24 +381,19 @@ impl BetcodeProjector {
                 }
                 // Requests that a rule answers are not shown.
                 if *automatic {
+                    self.automatic.insert(*id);
                     return None;
                 }
                 let (native, ask, proposals) = (native.clone(), ask.clone(), proposals.clone());
-                let pending = PendingRequest { id: *id, native, asked_at: at, ask, proposals };
+                let advice = advice.clone();
+                let pending =
+                    PendingRequest { id: *id, native, asked_at: at, ask, proposals, advice, turn: None };
                 request(&pending).map(|(_, body)| body)
             }
+            // Nobody was shown it.
+            EventKind::RequestSettled { request, .. } if self.automatic.remove(request) => None,
             EventKind::RequestSettled { request, outcome, by, .. } => {
-                let status = match outcome {
-                    RequestOutcome::Decided { decision } if decision.allows() => {
-                        pb::AgentStatus::ExecutingTool
-                    }
-                    RequestOutcome::Withdrawn { .. } => self.status,
-                    RequestOutcome::Decided { .. }
-                    | RequestOutcome::Answered { .. }
-                    | RequestOutcome::ToolReturned { .. } => pb::AgentStatus::Thinking,
-                };
-                let message = format!("{request} {} by {by}", outcome.word());
-                Some(Body::StatusChange(pb::StatusChange { status: status.into(), message }))
+                Some(self.status_message(format!("{request} {} by {by}", outcome.word())))
             }
             _ => None,
         }
@@ -457,11 +411,11 @@ impl BetcodeProjector {
     fn usage(&self, at: Timestamp, usage: &Usage) -> Body {
         Body::Usage(pb::UsageReport {
             // Our input tokens include those written to the cache; here they have a separate field.
-            input_tokens: small(usage.input_tokens.saturating_sub(usage.cache_write_tokens)),
+            input_tokens: plain_input(usage),
             output_tokens: small(usage.output_tokens),
             cache_read_tokens: small(usage.cache_read_tokens),
             cache_creation_tokens: small(usage.cache_write_tokens),
-            model: self.model.clone(),
+            model: full_model(&self.state),
             cost_usd: dollars(usage),
             duration_ms: self.turn_began.map_or(0, |began| millis(at, began)),
         })
@@ -491,6 +445,8 @@ impl Projector for BetcodeReplay {
         if event.seq <= self.after {
             out.clear();
         }
+        // What is stored has no status between events.
+        out.retain(|message| message.sequence > 0 || !matches!(message.event, Some(Body::StatusChange(_))));
         Flow::More
     }
 }

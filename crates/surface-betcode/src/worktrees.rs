@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use domain::Error;
+use domain::{Error, ErrorCode};
 use runtime::Snapshot;
-use runtime::worktree::{NewWorktree, Worktree};
+use runtime::worktree::{BranchChoice, NewWorktree, Worktree};
 use tonic::Request;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::worktree_service_server::WorktreeService;
@@ -60,7 +60,8 @@ impl Betcode {
             branch: request.branch,
             name: request.name,
             path: request.path,
-            create_branch: request.create_branch,
+            branch_choice: if request.create_branch { BranchChoice::New } else { BranchChoice::Existing },
+            ..NewWorktree::default()
         };
         Ok(info(&self.supervisor.worktrees().create(new).await?))
     }
@@ -84,8 +85,22 @@ impl Betcode {
         request: pb::RemoveWorktreeRequest,
     ) -> Result<pb::RemoveWorktreeResponse, Error> {
         self.require_feature(FEATURE)?;
+        let folder = self.supervisor.worktrees().path(&request.worktree_id).await?;
         let removed = self.supervisor.worktrees().remove(&request.worktree_id, request.force).await?;
+        self.leave_folder(&request.worktree_id, &folder).await;
         Ok(pb::RemoveWorktreeResponse { removed: true, sessions_closed: removed.sessions_closed })
+    }
+
+    /// Ends the streams of sessions whose folder is gone.
+    async fn leave_folder(&self, worktree_id: &str, folder: &Path) {
+        let message = format!("worktree_id: {worktree_id} was removed; its sessions stay on record");
+        let reason = Error::new(ErrorCode::WorktreeNotFound, message);
+        for session in self.presence.attended() {
+            let snapshot = self.supervisor.snapshot(&session).await;
+            if snapshot.is_ok_and(|snapshot| snapshot.spec.working_dir.starts_with(folder)) {
+                self.presence.dismiss(&session, &reason);
+            }
+        }
     }
 
     /// Returns the folder of conversations that name none: the current worktree, else the daemon's default
@@ -120,7 +135,7 @@ impl Betcode {
     }
 }
 
-fn info(worktree: &Worktree) -> pb::WorktreeInfo {
+pub(super) fn info(worktree: &Worktree) -> pb::WorktreeInfo {
     pb::WorktreeInfo {
         id: worktree.id.clone(),
         name: worktree.name.clone(),

@@ -92,7 +92,7 @@ impl ContextdHandler {
         let request: R = serde_json::from_value(Value::Object(input.clone()))
             .map_err(|error| scrubbed(self.workbench.scrubber(), fields::not_a_request(&error)))?;
         let answer = self.run(caller, request, Some(input), asking).await?;
-        serde_json::to_value(answer).map_err(|error| unreadable(&error))
+        as_json(&answer)
     }
 
     /// Checks and authorizes a call, opens its session, and runs the handler.
@@ -109,7 +109,11 @@ impl ContextdHandler {
         if !text("session_id").is_empty() {
             call.session = Some(self.session(call, text("session_id"), text("working_dir")).await?);
         }
-        request.handle(self, call).await
+        let mut answer = request.handle(self, call).await?;
+        R::set_tokens_used(&mut answer, USUAL_COUNT);
+        let tokens_used = tokens_of(&answer)?;
+        R::set_tokens_used(&mut answer, tokens_used);
+        Ok(answer)
     }
 
     fn scrubber_of<'a>(&'a self, call: &'a OperationCall) -> &'a Scrubber {
@@ -166,8 +170,48 @@ fn unreadable(error: &serde_json::Error) -> Error {
         .with_detail(error.to_string())
 }
 
-/// Estimates the total tokens of texts.
-pub(super) fn tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> i32 {
-    let sum: u64 = texts.into_iter().map(estimate).sum();
-    i32::try_from(sum).unwrap_or(i32::MAX)
+/// Stands for the count while the answer that will hold it is counted.
+const USUAL_COUNT: i32 = 100;
+
+/// Counts the tokens of a whole answer, as a caller reads it: its JSON.
+fn tokens_of(answer: &impl serde::Serialize) -> Result<i32, Error> {
+    let text = as_json(answer)?.to_string();
+    Ok(i32::try_from(estimate(&text)).unwrap_or(i32::MAX))
+}
+
+/// Returns an answer as JSON.
+fn as_json(answer: &impl serde::Serialize) -> Result<Value, Error> {
+    let mut value = serde_json::to_value(answer).map_err(|error| unreadable(&error))?;
+    shorten_floats(&mut value);
+    Ok(value)
+}
+
+/// Writes numbers of 32 bits with the digits they have: 0.8, not 0.800000011920929.
+fn shorten_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            #[allow(clippy::cast_possible_truncation, reason = "the messages have no wider fractions")]
+            let short = number.as_f64().map(|wide| wide as f32);
+            if let Some(short) =
+                short.and_then(|short| short.to_string().parse().ok()).and_then(serde_json::Number::from_f64)
+            {
+                *number = short;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(shorten_floats),
+        Value::Object(map) => map.values_mut().for_each(shorten_floats),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_the_digits_they_have() {
+        let mut value = serde_json::json!({"a": [0.8f32, {"b": 0.7f32}], "c": 2, "d": "0.1", "e": 1.0f32});
+        shorten_floats(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[0.8,{"b":0.7}],"c":2,"d":"0.1","e":1.0}"#);
+    }
 }

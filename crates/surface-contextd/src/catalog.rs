@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::Error;
 use host::clock;
+use runtime::collections;
 use serde::{Deserialize, Serialize};
 use wire::contextd::v1 as pb;
 use workbench::catalog::{CatalogItem, CatalogKind};
@@ -11,7 +12,7 @@ use workbench::limits as most;
 use workbench::place::Scope;
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 use super::sessions::shortened;
 
 /// The stored form of a skill. Fields may be added.
@@ -53,9 +54,7 @@ impl ContextdHandler {
             skills.push(pb::SkillRef { id: item.id, name: call.clean(&item.name)?, description_preview });
         }
         call.summary = format!("Listed: {} skills", skills.len());
-        let texts = skills.iter().flat_map(|it| [it.id.as_str(), &it.name, &it.description_preview]);
-        let tokens_used = tokens(texts);
-        Ok(pb::SkillListResponse { skills, tokens_used })
+        Ok(pb::SkillListResponse { skills, tokens_used: 0 })
     }
 
     /// Returns a whole skill.
@@ -71,8 +70,6 @@ impl ContextdHandler {
         let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
         let (trigger, steps) = (call.clean(&item.body.trigger)?, call.clean_all(&item.body.steps)?);
         let prompt_template = call.clean(&item.body.prompt_template)?;
-        let texts = [name.as_str(), &description, &trigger, &prompt_template];
-        let tokens_used = tokens(texts.into_iter().chain(steps.iter().map(String::as_str)));
         Ok(pb::SkillGetResponse {
             id: item.id,
             name,
@@ -80,7 +77,7 @@ impl ContextdHandler {
             trigger,
             steps,
             prompt_template,
-            tokens_used,
+            tokens_used: 0,
         })
     }
 
@@ -103,7 +100,7 @@ impl ContextdHandler {
         let id =
             catalog.create(CatalogKind::Skill, &session.place, scope, &name, &skill, clock::now()).await?;
         call.summary = format!("Created: skill {name} ({id})");
-        Ok(pb::SkillCreateResponse { tokens_used: tokens([id.as_str()]), id })
+        Ok(pb::SkillCreateResponse { tokens_used: 0, id })
     }
 
     /// Changes a skill; empty fields keep their value.
@@ -128,7 +125,7 @@ impl ContextdHandler {
         let catalog = self.workbench.catalog();
         catalog.update(CatalogKind::Skill, &session.place, &request.id, clock::now(), change).await?;
         call.summary = format!("Updated: skill {}", request.id);
-        Ok(pb::SkillUpdateResponse { tokens_used: 1 })
+        Ok(pb::SkillUpdateResponse { tokens_used: 0 })
     }
 
     /// Removes a skill.
@@ -140,7 +137,7 @@ impl ContextdHandler {
         let session = Arc::clone(call.session()?);
         self.workbench.catalog().delete(CatalogKind::Skill, &session.place, &request.id).await?;
         call.summary = format!("Deleted: skill {}", request.id);
-        Ok(pb::SkillDeleteResponse { tokens_used: 1 })
+        Ok(pb::SkillDeleteResponse { tokens_used: 0 })
     }
 
     /// Lists the agents of a scope, each with a preview of its description.
@@ -159,9 +156,7 @@ impl ContextdHandler {
             agents.push(pb::AgentRef { id: item.id, name: call.clean(&item.name)?, description_preview });
         }
         call.summary = format!("Listed: {} agents", agents.len());
-        let texts = agents.iter().flat_map(|it| [it.id.as_str(), &it.name, &it.description_preview]);
-        let tokens_used = tokens(texts);
-        Ok(pb::AgentListResponse { agents, tokens_used })
+        Ok(pb::AgentListResponse { agents, tokens_used: 0 })
     }
 
     /// Returns a whole agent.
@@ -176,7 +171,6 @@ impl ContextdHandler {
         call.summary = format!("Told: {}", item.id);
         let (name, description) = (call.clean(&item.name)?, call.clean(&item.body.description)?);
         let system_prompt = call.clean(&item.body.system_prompt)?;
-        let tokens_used = tokens([name.as_str(), &description, &system_prompt]);
         Ok(pb::AgentGetResponse {
             id: item.id,
             name,
@@ -186,7 +180,7 @@ impl ContextdHandler {
             collections_access: item.body.collections_access,
             model_preference: item.body.model_preference,
             temperature: item.body.temperature,
-            tokens_used,
+            tokens_used: 0,
         })
     }
 
@@ -198,6 +192,7 @@ impl ContextdHandler {
     ) -> Result<pb::AgentCreateResponse, Error> {
         let session = Arc::clone(call.session()?);
         let scope = Scope::parse(&request.scope, Scope::Project)?;
+        collections::check("collections_access", &request.collections_access)?;
         let name = call.clean(&request.name)?;
         let agent = StoredAgent {
             description: call.clean(&request.description)?,
@@ -211,7 +206,7 @@ impl ContextdHandler {
         let id =
             catalog.create(CatalogKind::Agent, &session.place, scope, &name, &agent, clock::now()).await?;
         call.summary = format!("Created: agent {name} ({id})");
-        Ok(pb::AgentCreateResponse { tokens_used: tokens([id.as_str()]), id })
+        Ok(pb::AgentCreateResponse { tokens_used: 0, id })
     }
 
     /// Changes an agent; empty fields keep their value.
@@ -221,6 +216,7 @@ impl ContextdHandler {
         request: pb::AgentUpdateRequest,
     ) -> Result<pb::AgentUpdateResponse, Error> {
         let session = Arc::clone(call.session()?);
+        collections::check("collections_access", &request.collections_access)?;
         let (name, description) = (call.clean(&request.name)?, call.clean(&request.description)?);
         let (system_prompt, model) =
             (call.clean(&request.system_prompt)?, call.clean(&request.model_preference)?);
@@ -240,7 +236,7 @@ impl ContextdHandler {
         let catalog = self.workbench.catalog();
         catalog.update(CatalogKind::Agent, &session.place, &request.id, clock::now(), change).await?;
         call.summary = format!("Updated: agent {}", request.id);
-        Ok(pb::AgentUpdateResponse { tokens_used: 1 })
+        Ok(pb::AgentUpdateResponse { tokens_used: 0 })
     }
 
     /// Removes an agent.
@@ -252,7 +248,7 @@ impl ContextdHandler {
         let session = Arc::clone(call.session()?);
         self.workbench.catalog().delete(CatalogKind::Agent, &session.place, &request.id).await?;
         call.summary = format!("Deleted: agent {}", request.id);
-        Ok(pb::AgentDeleteResponse { tokens_used: 1 })
+        Ok(pb::AgentDeleteResponse { tokens_used: 0 })
     }
 }
 

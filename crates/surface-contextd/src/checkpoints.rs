@@ -1,16 +1,18 @@
 //! Checkpoint operations: the saved state of a session in contextd's messages. An agent's checkpoint includes
 //! its conversation.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Error, EventKind, SessionId};
 use host::clock;
+use runtime::Supervisor;
 use wire::contextd::v1 as pb;
 use workbench::checkpoint::{CheckpointDetail, NewCheckpoint, describe_calls};
 use workbench::limits as most;
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 use super::memories::limit;
 use super::sessions::shortened;
 use crate::limits;
@@ -30,9 +32,8 @@ impl ContextdHandler {
         let (mut context, mut everything) =
             describe_calls(&session.place.project, &session.task, &summary, &rows);
         if session.adopted {
-            let said = call.clean(&self.conversation(&session.id).await?)?;
-            context
-                .push_str(&format!("Conversation:\n{}", last(&said, limits::CHECKPOINT_CONVERSATION_CHARS)));
+            let said = call.clean(&conversation(&self.supervisor, &session.id, u64::MAX).await?.0)?;
+            context.push_str(&conversation_end(&said));
             everything.push_str(&format!("\nConversation:\n{said}"));
         }
         let new = NewCheckpoint {
@@ -44,8 +45,14 @@ impl ContextdHandler {
             everything,
         };
         let checkpoint_id = self.workbench.checkpoints().save(new, clock::now()).await?;
-        call.summary = format!("Saved: {checkpoint_id}");
-        Ok(pb::CheckpointSaveResponse { tokens_used: tokens([checkpoint_id.as_str()]), checkpoint_id })
+        let saved = self.workbench.save_tree(&session.id, &session.project, &checkpoint_id).await;
+        // The summary and the conversation are worth keeping without the files.
+        call.summary = match saved {
+            Ok(Some(commit)) => format!("Saved: {checkpoint_id} with the tree {commit}"),
+            Ok(None) => format!("Saved: {checkpoint_id} (no repository, no tree)"),
+            Err(error) => format!("Saved: {checkpoint_id} without its tree: {}", error.message),
+        };
+        Ok(pb::CheckpointSaveResponse { tokens_used: 0, checkpoint_id })
     }
 
     /// Lists the project's checkpoints, each with a shortened summary.
@@ -68,9 +75,7 @@ impl ContextdHandler {
             });
         }
         call.summary = format!("Listed: {} checkpoints", checkpoints.len());
-        let texts = checkpoints.iter().flat_map(|it| [it.id.as_str(), &it.summary, &it.created_at]);
-        let tokens_used = tokens(texts);
-        Ok(pb::CheckpointListResponse { checkpoints, tokens_used })
+        Ok(pb::CheckpointListResponse { checkpoints, tokens_used: 0 })
     }
 
     /// Returns a checkpoint at the requested level of detail. The full text is stored and returned as a ref.
@@ -85,6 +90,9 @@ impl ContextdHandler {
         let found =
             self.workbench.checkpoints().get(project, only.as_deref(), &request.checkpoint_id).await?;
         let (checkpoint, context, everything) = found;
+        if checkpoint.automatic && only.is_none() {
+            self.bring_back_files(session.project.root(), &checkpoint.id, level).await?;
+        }
         let summary = call.clean(&checkpoint.summary)?;
         let context = if level == CheckpointDetail::Summary { String::new() } else { call.clean(&context)? };
         let context_ref = match level {
@@ -94,24 +102,58 @@ impl ContextdHandler {
             CheckpointDetail::Summary | CheckpointDetail::Context => String::new(),
         };
         call.summary = format!("Resumed: {}", checkpoint.id);
-        let tokens_used = tokens([summary.as_str(), &context]);
-        Ok(pb::CheckpointResumeResponse { summary, context, context_ref, tokens_used })
+        Ok(pb::CheckpointResumeResponse { summary, context, context_ref, tokens_used: 0 })
     }
 
-    /// Returns the conversation of an agent's session as text: prompts, answers, tools.
-    async fn conversation(&self, id: &SessionId) -> Result<String, Error> {
-        let mut cursor = self.supervisor.events_after(id, 0).await?;
-        // The oldest events may have been removed; the rest is still worth saving.
-        cursor.skip_removed().await?;
-        let mut text = String::new();
-        loop {
-            let events = cursor.available().await?;
-            if events.is_empty() || text.len() > limits::CHECKPOINT_RECORD_BYTES {
-                return Ok(text);
+    /// Puts the files that the daemon kept for a checkpoint into the repository, where a restore finds them. A restore asks
+    /// for the summary first; to everybody else the text is worth having without the files.
+    async fn bring_back_files(&self, root: &Path, id: &str, level: CheckpointDetail) -> Result<(), Error> {
+        let bundle = bundle_of(&self.about.checkpoints_folder, id);
+        match self.supervisor.worktrees().unbundle_checkpoint(root, id, &bundle).await {
+            Err(error) if level == CheckpointDetail::Summary => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, id, "the files of a checkpoint cannot be brought back");
+                Ok(())
             }
-            events.iter().for_each(|event| append_event(&mut text, &event.kind));
+            Ok(()) => Ok(()),
         }
     }
+}
+
+/// Returns the file that holds the files of a checkpoint which the daemon made by itself.
+pub fn bundle_of(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.bundle"))
+}
+
+/// Returns the conversation of an agent's session before a turn as text: prompts, answers, tools; and the turn's prompt.
+pub async fn conversation(
+    supervisor: &Supervisor,
+    id: &SessionId,
+    before_turn: u64,
+) -> Result<(String, String), Error> {
+    let mut cursor = supervisor.events_after(id, 0).await?;
+    // The oldest events may have been removed; the rest is still worth saving.
+    cursor.skip_removed().await?;
+    let mut text = String::new();
+    loop {
+        let events = cursor.available().await?;
+        if events.is_empty() || text.len() > limits::CHECKPOINT_RECORD_BYTES {
+            return Ok((text, String::new()));
+        }
+        for event in events {
+            match &event.kind {
+                EventKind::TurnStarted { turn, prompt, .. } if turn.0 >= before_turn => {
+                    return Ok((text, prompt.clone()));
+                }
+                kind => append_event(&mut text, kind),
+            }
+        }
+    }
+}
+
+/// Returns the end of a conversation for a checkpoint's context.
+pub fn conversation_end(said: &str) -> String {
+    format!("Conversation:\n{}", last(said, limits::CHECKPOINT_CONVERSATION_CHARS))
 }
 
 /// Appends an event of the conversation as text.
@@ -132,9 +174,9 @@ fn append_event(text: &mut String, kind: &EventKind) {
 /// Agents see only their own checkpoints, users those of the whole project.
 fn only(call: &OperationCall) -> Option<String> {
     match &call.caller {
-        Caller::User | Caller::Device(_) => None,
+        Caller::User | Caller::Device(_) | Caller::Page => None,
         Caller::Agent(session) => Some(session.to_string()),
-        Caller::Unknown | Caller::Token => Some(String::from("-")),
+        Caller::Unknown | Caller::Token | Caller::ApiKey(_) => Some(String::from("-")),
     }
 }
 

@@ -3,6 +3,7 @@
 //! their own calls.
 
 use domain::{CallId, Error, ErrorCode};
+use runtime::collections;
 use serde_json::{Map, Value};
 use wire::access::Needs;
 
@@ -21,6 +22,10 @@ impl ContextdHandler {
         let Caller::Agent(session) = &call.caller else { return Ok(()) };
         let needs = call.operation.access().map_or(Needs::Permission, |row| row.needs);
         let snapshot = self.supervisor.snapshot(session).await?;
+        if let Some(collection) = collection(call.operation.service) {
+            let is_write = !READS.contains(&call.operation.method);
+            collections::require(&snapshot.spec, collection, is_write)?;
+        }
         let mut arguments = input.clone();
         arguments.remove("session_id");
         let (tool, arguments) = (call.operation.tool.to_owned(), Value::Object(arguments));
@@ -46,6 +51,22 @@ impl ContextdHandler {
     }
 }
 
+/// The methods that only read; every other one changes something.
+const READS: [&str; 5] = ["Search", "Get", "List", "Resume", "Check"];
+
+/// Returns the collection that a service works on; `None` if it works on the session alone.
+fn collection(service: &str) -> Option<&'static str> {
+    match service {
+        "Memory" => Some("memories"),
+        "Checkpoint" => Some("checkpoints"),
+        "Policy" => Some("policies"),
+        "Skill" => Some("skills"),
+        "Agent" => Some("agents"),
+        "Remediation" => Some("remediations"),
+        _ => None,
+    }
+}
+
 fn denied(reason: String) -> Error {
     Error::new(ErrorCode::NotAllowed, reason)
 }
@@ -55,4 +76,23 @@ fn title(tool: &str, arguments: &Value) -> String {
     let text = |name: &str| arguments[name].as_str();
     let what = text("cmd").or_else(|| text("path")).or_else(|| text("name")).unwrap_or_default();
     format!("{tool}: {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::OPERATIONS;
+
+    #[test]
+    fn every_service_is_about_a_collection_that_can_be_named_or_about_its_session() {
+        for operation in OPERATIONS {
+            match collection(operation.service) {
+                Some(name) => collections::check("x", &[name.to_owned()]).unwrap(),
+                None => assert!(["SafeExec", "Ref", "Session"].contains(&operation.service)),
+            }
+        }
+        let documented: Vec<String> =
+            crate::fields::COLLECTIONS.iter().map(|name| (*name).to_owned()).collect();
+        collections::check("x", &documented).unwrap();
+    }
 }

@@ -137,8 +137,10 @@ fn limit(one: &mut Value, rule: &FieldRule, repeated: bool) {
         let number = |value: f64| if value.fract() == 0.0 { json!(value as i64) } else { json!(value) };
         (one["minimum"], one["maximum"]) = (number(from), number(to));
     }
-    if rule.chars > 0 {
-        one["maxLength"] = json!(rule.chars);
+    // A text never has more characters than bytes.
+    let longest = if rule.chars > 0 { rule.chars } else { rule.bytes };
+    if longest > 0 {
+        one["maxLength"] = json!(longest);
     }
     if rule.required && !repeated && one["type"] == "string" {
         one["minLength"] = json!(1);
@@ -171,21 +173,28 @@ fn examples(operation: &Operation) -> Vec<Value> {
 /// Returns schema.json: every operation by `Service.Method`, with input, output and examples.
 pub fn schema_json() -> Value {
     let described = Descriptions::read();
-    let mut all = Map::new();
-    for operation in OPERATIONS {
-        let entry = json!({
-            "service": format!("{}Service", operation.service),
-            "method": operation.method,
-            "tool": operation.tool,
-            "description": described.methods.get(operation.key),
-            "endpoint": format!("{} {}", operation.verb.name(), operation.path),
-            "input": described.schema(operation.input, Some(operation.fields)),
-            "output": described.schema(operation.output, None),
-            "examples": examples(operation),
-        });
-        all.insert(operation.key.to_owned(), entry);
-    }
-    sorted(Value::Object(all))
+    let entries = OPERATIONS.iter().map(|operation| (operation.key.to_owned(), entry(&described, operation)));
+    sorted(Value::Object(entries.collect()))
+}
+
+/// Returns the entry of schema.json for one tool; `None` if there is no such tool.
+pub fn tool_schema(tool: &str) -> Option<Value> {
+    let operation = OPERATIONS.iter().find(|operation| operation.tool == tool)?;
+    Some(sorted(entry(&Descriptions::read(), operation)))
+}
+
+/// Returns the entry of an operation in schema.json.
+fn entry(described: &Descriptions, operation: &Operation) -> Value {
+    json!({
+        "service": format!("{}Service", operation.service),
+        "method": operation.method,
+        "tool": operation.tool,
+        "description": described.methods.get(operation.key),
+        "endpoint": format!("{} {}", operation.verb.name(), operation.path),
+        "input": described.schema(operation.input, Some(operation.fields)),
+        "output": described.schema(operation.output, None),
+        "examples": examples(operation),
+    })
 }
 
 /// Sorts the keys of a document, so that its text does not depend on how it was built.
@@ -207,63 +216,54 @@ pub fn tools() -> Vec<(&'static Operation, String, Value)> {
     OPERATIONS.iter().map(tool).collect()
 }
 
-/// Returns TOOL.md: all operations in a form that costs few tokens.
+/// Returns TOOL.md: every tool in a form that costs few tokens. The schema of each is fetched when it is needed.
 pub fn tool_md() -> String {
-    let described = Descriptions::read();
     let mut text = String::from(TOOL_HEAD);
-    for operation in OPERATIONS {
-        let purpose = described.methods.get(operation.key).map(String::as_str).unwrap_or_default();
-        let purpose = purpose.split(['.', ';']).next().unwrap_or_default();
-        text.push_str(&format!(
-            "| {} | {}Service.{} | {} {} | {purpose} |\n",
-            operation.tool,
-            operation.service,
-            operation.method,
-            operation.verb.name(),
-            operation.path.replace("{id}", ":id"),
-        ));
+    for (service, purpose) in SERVICES {
+        let tools = OPERATIONS.iter().filter(|operation| operation.service == *service);
+        let tools: Vec<&str> = tools.map(|operation| operation.tool).collect();
+        text.push_str(&format!("- {}: {purpose}\n", tools.join(", ")));
     }
     text.push_str(TOOL_TAIL);
     text
 }
 
+/// The services in the order of TOOL.md, with what their tools are for.
+const SERVICES: &[(&str, &str)] = &[
+    ("SafeExec", "run a command, read or write a file, in a sandbox without network"),
+    ("Session", "begin and end work on a project"),
+    ("Ref", "the whole of an output that was cut"),
+    ("Memory", "what earlier sessions learned, found by meaning"),
+    ("Checkpoint", "save the state of the work, return to it"),
+    ("Policy", "what must not be done"),
+    ("Skill", "procedures"),
+    ("Agent", "named system prompts"),
+    ("Remediation", "errors and their solutions"),
+];
+
 const TOOL_HEAD: &str = r#"# contextd Tools
 
-**Endpoint**: `localhost:50051` (dual-protocol: gRPC + HTTP)
+gRPC and HTTP on `localhost:50051`.
 
-## Quick Start
-
-### HTTP (Recommended for quick testing)
 ```bash
 curl -X POST http://localhost:50051/api/v1/session/start \
   -H "Content-Type: application/json" \
   -d '{"project_path": "/path/to/project"}'
 ```
 
-### gRPC (Recommended for production)
 ```python
 import grpc
 from contextd.v1 import safeexec_pb2, safeexec_pb2_grpc
 channel = grpc.insecure_channel('localhost:50051')
 ```
 
-## Tool Catalog
+Endpoint, input, output and examples of one tool: `GET /tools/schema/{tool}.json`; of all: `/tools/schema.json`.
 
-Inputs, outputs and examples of each are in `/tools/schema.json`.
-
-| Tool | gRPC | HTTP | Purpose |
-|------|------|------|---------|
 "#;
 
 const TOOL_TAIL: &str = "
-## Response Pattern
-
-- `summary`: what happened, in one line
-- `*_preview`: the first 500 characters
-- `*_ref`: a ref to all of it, for ref_get
-- `tokens_used`: about what the answer costs
-
-A command that fails is an answer with its `exit_code`. Errors are JSON: `{\"error\", \"code\", \"status\"}`.
+Answers: `summary` (one line), `*_preview` (500 characters), `*_ref` (the rest, by ref_get), `tokens_used`. A failed command is an \
+answer with its `exit_code`.
 ";
 
 /// Returns the OpenAPI document.

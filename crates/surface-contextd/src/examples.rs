@@ -155,7 +155,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
         "Skill.Update",
         "Change the steps",
         r#"{"id": "skill_abc123", "steps": ["Run the tests", "Tag the commit", "Push the tag"], "session_id": "sess_abc123"}"#,
-        r#"{"tokens_used": 1}"#,
+        r#"{"tokens_used": 6}"#,
     ),
     example(
         "Skill.Get",
@@ -179,7 +179,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
         "Agent.Update",
         "Prefer a model",
         r#"{"id": "agent_abc123", "model_preference": "opus", "session_id": "sess_abc123"}"#,
-        r#"{"tokens_used": 1}"#,
+        r#"{"tokens_used": 6}"#,
     ),
     example(
         "Agent.Get",
@@ -191,13 +191,13 @@ pub(crate) const EXAMPLES: &[Example] = &[
         "Agent.Delete",
         "It is no longer needed",
         r#"{"id": "agent_abc123", "session_id": "sess_abc123"}"#,
-        r#"{"tokens_used": 1}"#,
+        r#"{"tokens_used": 6}"#,
     ),
     example(
         "Skill.Delete",
         "It is no longer needed",
         r#"{"id": "skill_abc123", "session_id": "sess_abc123"}"#,
-        r#"{"tokens_used": 1}"#,
+        r#"{"tokens_used": 6}"#,
     ),
     example(
         "Remediation.Record",

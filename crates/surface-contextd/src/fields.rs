@@ -15,6 +15,8 @@ pub struct FieldRule {
     pub range: Option<(f64, f64)>,
     /// The maximum length of a text, or of each text in a list, in characters. 0: no limit of its own.
     pub chars: usize,
+    /// The maximum length of a text in bytes. 0: no limit of its own.
+    pub bytes: usize,
     /// The maximum number of texts in a list. 0: no limit of its own.
     pub items: usize,
     /// The allowed texts; empty: any.
@@ -23,7 +25,7 @@ pub struct FieldRule {
 
 impl FieldRule {
     const fn new(name: &'static str) -> Self {
-        Self { name, required: false, default: "", range: None, chars: 0, items: 0, one_of: &[] }
+        Self { name, required: false, default: "", range: None, chars: 0, bytes: 0, items: 0, one_of: &[] }
     }
 
     const fn required(mut self) -> Self {
@@ -46,6 +48,11 @@ impl FieldRule {
         self
     }
 
+    const fn bytes(mut self, most: usize) -> Self {
+        self.bytes = most;
+        self
+    }
+
     const fn items(mut self, most: usize) -> Self {
         self.items = most;
         self
@@ -60,7 +67,27 @@ impl FieldRule {
 /// The kernel's maximum path length, and the maximum lengths where contextd's schema has none.
 const PATH_MAX: usize = 4096;
 const TEXT_MAX: usize = 20_000;
+
+/// The largest content of a write, from contextd's schema: 1 MB, counted in bytes as files are.
+const CONTENT_BYTES_MAX: usize = 1 << 20;
+
 const LIST_MAX: usize = 100;
+
+/// What an agent may be given, to write and to read, or only to read.
+pub(super) const COLLECTIONS: &[&str] = &[
+    "memories",
+    "memories:read",
+    "checkpoints",
+    "checkpoints:read",
+    "policies",
+    "policies:read",
+    "skills",
+    "skills:read",
+    "agents",
+    "agents:read",
+    "remediations",
+    "remediations:read",
+];
 
 // Rules that several operations share.
 const SESSION: FieldRule = FieldRule::new("session_id").required().chars(69);
@@ -69,6 +96,8 @@ const NAME: FieldRule = FieldRule::new("name").required().chars(100);
 const SCOPES: &[&str] = &["project", "team", "org"];
 const SCOPE_FILTER: FieldRule = FieldRule::new("scope").one_of(SCOPES);
 const SCOPE: FieldRule = FieldRule::new("scope").one_of(SCOPES).default("\"project\"");
+const COLLECTIONS_ACCESS: FieldRule =
+    FieldRule::new("collections_access").items(LIST_MAX).chars(200).one_of(COLLECTIONS);
 const DESCRIPTION: FieldRule = FieldRule::new("description").chars(TEXT_MAX);
 const TAGS: FieldRule = FieldRule::new("tags").items(most::TAGS_MAX).chars(most::TAG_CHARS);
 
@@ -90,7 +119,7 @@ pub(super) const READ: &[FieldRule] = &[
 ];
 pub(super) const WRITE: &[FieldRule] = &[
     FieldRule::new("path").required().chars(PATH_MAX),
-    FieldRule::new("content").chars(1 << 20),
+    FieldRule::new("content").bytes(CONTENT_BYTES_MAX),
     FieldRule::new("append"),
     SESSION,
 ];
@@ -167,7 +196,7 @@ pub(super) const AGENT_CREATE: &[FieldRule] = &[
     DESCRIPTION,
     FieldRule::new("system_prompt").required().chars(TEXT_MAX),
     FieldRule::new("skills").items(LIST_MAX).chars(200),
-    FieldRule::new("collections_access").items(LIST_MAX).chars(200),
+    COLLECTIONS_ACCESS,
     FieldRule::new("model_preference").chars(200),
     FieldRule::new("temperature").range(0.0, 2.0),
     SCOPE,
@@ -179,7 +208,7 @@ pub(super) const AGENT_UPDATE: &[FieldRule] = &[
     DESCRIPTION,
     FieldRule::new("system_prompt").chars(TEXT_MAX),
     FieldRule::new("skills").items(LIST_MAX).chars(200),
-    FieldRule::new("collections_access").items(LIST_MAX).chars(200),
+    COLLECTIONS_ACCESS,
     FieldRule::new("model_preference").chars(200),
     FieldRule::new("temperature").range(0.0, 2.0),
     SESSION,
@@ -256,6 +285,13 @@ fn check_value(field: &FieldRule, value: &Value) -> Result<(), Error> {
 
 /// Checks the length, the characters and the allowed values of a text.
 fn check_text(field: &FieldRule, text: &str) -> Result<(), Error> {
+    if field.bytes > 0 && text.len() > field.bytes {
+        let (most, is) = (field.bytes, text.len());
+        return Err(Error::invalid(
+            field.name,
+            format_args!("has {is} bytes, more than {most}; write it in parts with append"),
+        ));
+    }
     // The byte length is checked first: it is cheap and never less than the number of characters.
     if field.chars > 0 && text.len() > field.chars && text.chars().count() > field.chars {
         let most = field.chars;
@@ -350,6 +386,11 @@ mod tests {
             let message = checked(MEMORY_SEARCH, json).unwrap_err();
             assert!(message.len() < 1_000, "{} bytes", message.len());
         }
+        let content =
+            |text: String| serde_json::json!({"path": "a", "session_id": "sess_a", "content": text});
+        checked(WRITE, content("x".repeat(1 << 20))).unwrap();
+        let message = checked(WRITE, content("é".repeat((1 << 19) + 1))).unwrap_err();
+        assert!(message.starts_with("content: has 1048578 bytes"), "{message}");
         let scope = serde_json::json!({"query": "x", "session_id": "sess_a", "scope": "galaxy"});
         assert!(checked(MEMORY_SEARCH, scope).unwrap_err().contains("none of project, team, org, all"));
     }

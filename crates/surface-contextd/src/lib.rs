@@ -41,7 +41,8 @@ use wire::contextd::v1::skill_service_server::SkillServiceServer;
 use wire::obey::v1::audit_service_server::AuditServiceServer;
 use workbench::{ProjectRules, Workbench};
 
-pub use document::{open_api, schema_json, tool_md, tools};
+pub use checkpoints::{bundle_of, conversation, conversation_end};
+pub use document::{open_api, schema_json, tool_md, tool_schema, tools};
 
 /// What the surface needs to know about the daemon.
 pub struct ContextdConfig {
@@ -49,6 +50,8 @@ pub struct ContextdConfig {
     pub default_project: Option<PathBuf>,
     /// Whether the scrubbing rules of projects are used.
     pub project_rules: ProjectRules,
+    /// Where the files of checkpoints are that the daemon makes by itself.
+    pub checkpoints_folder: PathBuf,
 }
 
 /// A future of the workbench.

@@ -10,7 +10,7 @@ use workbench::memory::{MemorySearch, NewMemory};
 use workbench::place::Scope;
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 use super::sessions::shortened;
 
 /// The default minimum confidence of a search, from contextd's schema.
@@ -49,13 +49,10 @@ impl ContextdHandler {
             });
         }
         call.summary = format!("Found: {} of {total} memories", memories.len());
-        let tokens_used = tokens(memories.iter().flat_map(|memory| {
-            [memory.id.as_str(), &memory.title, &memory.description_preview, &memory.outcome]
-        }));
         Ok(pb::MemorySearchResponse {
             memories,
             total_count: i32::try_from(total).unwrap_or(i32::MAX),
-            tokens_used,
+            tokens_used: 0,
         })
     }
 
@@ -79,7 +76,7 @@ impl ContextdHandler {
         let title = new.title.clone();
         let id = self.workbench.memories().keep(&session.place, new, clock::now()).await?;
         call.summary = format!("Remembered: {title} ({id})");
-        Ok(pb::MemoryStoreResponse { tokens_used: tokens([id.as_str()]), id })
+        Ok(pb::MemoryStoreResponse { tokens_used: 0, id })
     }
 
     /// Records whether a memory was helpful, and returns its new confidence.
@@ -96,7 +93,7 @@ impl ContextdHandler {
         let new = memories.judge(place, &id, helpful, &comment, session.id.as_str(), clock::now()).await?;
         call.summary =
             format!("Judged: {id} ({}, now {new:.2})", if helpful { "helpful" } else { "not helpful" });
-        Ok(pb::MemoryFeedbackResponse { new_confidence: confidence(new), tokens_used: 2 })
+        Ok(pb::MemoryFeedbackResponse { new_confidence: confidence(new), tokens_used: 0 })
     }
 
     /// Returns a whole memory.
@@ -110,8 +107,6 @@ impl ContextdHandler {
         call.summary = format!("Recalled: {}", memory.id);
         let (title, description) = (call.clean(&memory.title)?, call.clean(&memory.description)?);
         let (content, tags) = (call.clean(&memory.content)?, call.clean_all(&memory.tags)?);
-        let texts = [title.as_str(), &description, &content, &memory.outcome];
-        let tokens_used = tokens(texts.into_iter().chain(tags.iter().map(String::as_str)));
         Ok(pb::MemoryGetResponse {
             id: memory.id,
             title,
@@ -120,7 +115,7 @@ impl ContextdHandler {
             outcome: memory.outcome,
             confidence: confidence(memory.confidence),
             tags,
-            tokens_used,
+            tokens_used: 0,
         })
     }
 }

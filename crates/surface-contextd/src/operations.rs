@@ -78,6 +78,9 @@ pub(super) trait HandledOperation: Serialize + DeserializeOwned + Send + 'static
     type Answer: Serialize + Send + 'static;
     const KEY: &'static str;
 
+    /// Sets what the answer says of its own size.
+    fn set_tokens_used(answer: &mut Self::Answer, tokens_used: i32);
+
     fn handle(
         self,
         handler: &ContextdHandler,
@@ -111,6 +114,10 @@ macro_rules! operations {
         $($(impl HandledOperation for pb::$input {
             type Answer = pb::$output;
             const KEY: &'static str = concat!(stringify!($service), ".", stringify!($method));
+
+            fn set_tokens_used(answer: &mut pb::$output, tokens_used: i32) {
+                answer.tokens_used = tokens_used;
+            }
 
             async fn handle(self, handler: &ContextdHandler, call: &mut OperationCall) -> Result<pb::$output, Error> {
                 handler.$handler(call, self).await

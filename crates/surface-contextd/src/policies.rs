@@ -7,7 +7,7 @@ use wire::contextd::v1 as pb;
 use workbench::policy::{PolicyAction, Severity};
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 
 impl ContextdHandler {
     /// Checks an action, and its context, against the project's policies.
@@ -17,7 +17,7 @@ impl ContextdHandler {
         request: pb::PolicyCheckRequest,
     ) -> Result<pb::PolicyCheckResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let policies = session.project.policies();
+        let policies = session.project.policies()?;
         let mut found = policies.check(action(&request.action, &request.context));
         let writes = request.action.trim_start().starts_with("write ");
         if !writes && !request.context.is_empty() {
@@ -47,9 +47,7 @@ impl ContextdHandler {
             None => "Checked: nothing stands against it".to_owned(),
             Some(worst) => format!("Checked: {} ({})", worst.policy_title, worst.severity),
         };
-        let texts = violations.iter().flat_map(|it| [it.policy_id.as_str(), &it.policy_title, &it.reason]);
-        let tokens_used = tokens(texts.chain(suggestions.iter().map(String::as_str)));
-        Ok(pb::PolicyCheckResponse { compliant, violations, suggestions, tokens_used })
+        Ok(pb::PolicyCheckResponse { compliant, violations, suggestions, tokens_used: 0 })
     }
 
     /// Lists the project's policies, filtered by scope and category.
@@ -62,7 +60,7 @@ impl ContextdHandler {
         let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
         let policies: Vec<pb::PolicyRef> = session
             .project
-            .policies()
+            .policies()?
             .all()
             .iter()
             .filter(|policy| fits(&request.scope, policy.source.scope()))
@@ -75,9 +73,7 @@ impl ContextdHandler {
             })
             .collect();
         call.summary = format!("Listed: {} policies", policies.len());
-        let texts = policies.iter().flat_map(|it| [it.id.as_str(), &it.title, &it.category, &it.severity]);
-        let tokens_used = tokens(texts);
-        Ok(pb::PolicyListResponse { policies, tokens_used })
+        Ok(pb::PolicyListResponse { policies, tokens_used: 0 })
     }
 
     /// Returns a whole policy; its suggestion is appended to the requirement.
@@ -87,7 +83,8 @@ impl ContextdHandler {
         request: pb::PolicyGetRequest,
     ) -> Result<pb::PolicyGetResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let policy = session.project.policies().all().iter().find(|policy| policy.id == request.id);
+        let policies = session.project.policies()?;
+        let policy = policies.all().iter().find(|policy| policy.id == request.id);
         let policy = policy.ok_or_else(|| {
             Error::new(ErrorCode::ItemNotFound, format!("id: there is no policy {:?} here", request.id))
         })?;
@@ -97,7 +94,6 @@ impl ContextdHandler {
             requirement.push_str(&format!(" Instead: {}", policy.suggestion));
         }
         let enforcement = policy.enforcement().to_owned();
-        let tokens_used = tokens([policy.title.as_str(), &requirement, &enforcement]);
         Ok(pb::PolicyGetResponse {
             id: policy.id.clone(),
             title: policy.title.clone(),
@@ -105,7 +101,7 @@ impl ContextdHandler {
             severity: policy.severity.name().to_owned(),
             requirement,
             enforcement,
-            tokens_used,
+            tokens_used: 0,
         })
     }
 }

@@ -9,7 +9,7 @@ use workbench::limits as most;
 use workbench::remediation::{Remediation, RemediationDetails};
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 use super::memories::limit;
 use super::sessions::shortened;
 
@@ -41,10 +41,7 @@ impl ContextdHandler {
             });
         }
         call.summary = format!("Found: {} remediations", remediations.len());
-        let texts =
-            remediations.iter().flat_map(|it| [it.title.as_str(), &it.problem_preview, &it.solution_preview]);
-        let tokens_used = tokens(texts);
-        Ok(pb::RemediationSearchResponse { remediations, tokens_used })
+        Ok(pb::RemediationSearchResponse { remediations, tokens_used: 0 })
     }
 
     /// Stores a remediation.
@@ -67,6 +64,6 @@ impl ContextdHandler {
         };
         let id = self.workbench.remediations().record(&session.place, new, clock::now()).await?;
         call.summary = format!("Recorded: {id}");
-        Ok(pb::RemediationRecordResponse { tokens_used: tokens([id.as_str()]), id })
+        Ok(pb::RemediationRecordResponse { tokens_used: 0, id })
     }
 }

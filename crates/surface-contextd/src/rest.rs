@@ -6,10 +6,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use domain::Error;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, StatusCode};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::operations::{HttpMethod, OPERATIONS, Operation};
 use super::{Contextd, document};
@@ -30,6 +33,7 @@ pub(super) fn router(contextd: Contextd) -> Router {
         .route("/docs", get(docs))
         .route("/tools/TOOL.md", get(tool_md))
         .route("/tools/schema.json", get(schema_json))
+        .route("/tools/schema/{tool}", get(tool_schema))
         .with_state(contextd)
 }
 
@@ -113,10 +117,25 @@ async fn open_api(State(contextd): State<Contextd>) -> Response {
 async fn docs() -> Response {
     let mut response = typed(StatusCode::OK, "text/html; charset=utf-8", DOCS.to_owned());
     // Whatever the document contains, the page runs only its own script and connects only to this server.
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-                  frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
-    response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    if let Ok(policy) = HeaderValue::try_from(docs_policy()) {
+        response.headers_mut().insert(http::header::CONTENT_SECURITY_POLICY, policy);
+    }
     response
+}
+
+/// Returns what the page may do: its own script and style are named by their hashes, no other runs.
+fn docs_policy() -> String {
+    let hash = |tag: &str| {
+        let text =
+            DOCS.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
+        STANDARD.encode(Sha256::digest(text.map_or("", |(text, _)| text).as_bytes()))
+    };
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; frame-ancestors 'none'; \
+         base-uri 'none'; form-action 'none'",
+        hash("style"),
+        hash("script")
+    )
 }
 
 async fn tool_md() -> Response {
@@ -127,9 +146,30 @@ async fn schema_json() -> Response {
     json(StatusCode::OK, &document::schema_json())
 }
 
+/// Serves the schema of one tool: `/tools/schema/safe_bash.json`.
+async fn tool_schema(Path(file): Path<String>) -> Response {
+    let tool = file.strip_suffix(".json").unwrap_or(&file);
+    match document::tool_schema(tool) {
+        Some(schema) => json(StatusCode::OK, &schema),
+        None => status::rest(&Error::new(
+            domain::ErrorCode::ItemNotFound,
+            "tool: there is no tool of this name; /tools/TOOL.md names them",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_the_documents_needs_no_unsafe_policy() {
+        let policy = docs_policy();
+        assert!(!policy.contains("unsafe") && policy.matches("'sha256-").count() == 2, "{policy}");
+        assert!(!DOCS.contains(" style=") && !DOCS.contains(" onclick="));
+        let empty = STANDARD.encode(Sha256::digest(b""));
+        assert!(!policy.contains(&empty), "{policy}");
+    }
 
     #[test]
     fn a_body_that_is_no_object_is_not_quoted() {

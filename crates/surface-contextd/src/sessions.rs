@@ -14,7 +14,7 @@ use workbench::place::Scope;
 use workbench::sessions::{Session, SessionLookup, StoredSession, check_id};
 
 use super::ContextdHandler;
-use super::call::{OperationCall, tokens};
+use super::call::OperationCall;
 use surface::access;
 
 /// The minimum confidence of memories that are injected at the start. Lower than that of a search, so that
@@ -96,8 +96,7 @@ impl ContextdHandler {
         let injected_context = self.context(&session).await?;
         call.summary = format!("Started: {} on {}", session.id, session.place.project);
         let session_id = session.id.to_string();
-        let tokens_used = tokens([session_id.as_str(), &injected_context]);
-        Ok(pb::SessionStartResponse { session_id, injected_context, tokens_used })
+        Ok(pb::SessionStartResponse { session_id, injected_context, tokens_used: 0 })
     }
 
     /// Returns the context that is injected at the start of a session, within its token limits.
@@ -110,7 +109,7 @@ impl ContextdHandler {
         );
         let critical = session
             .project
-            .policies()
+            .policies()?
             .all()
             .iter()
             .filter(|policy| policy.severity == workbench::policy::Severity::Critical)
@@ -181,7 +180,7 @@ impl ContextdHandler {
         self.workbench.sessions().end(&session.id, outcome, clock::now()).await?;
         self.workbench.end_session(&session.id);
         call.summary = format!("Ended: {} ({outcome}, {memories_extracted} memories)", session.id);
-        Ok(pb::SessionEndResponse { memories_extracted, tokens_used: tokens([outcome]) })
+        Ok(pb::SessionEndResponse { memories_extracted, tokens_used: 0 })
     }
 
     /// Returns the workbench calls of a session, oldest first. The audit also contains other operations on

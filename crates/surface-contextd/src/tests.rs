@@ -10,7 +10,7 @@ use runtime::supervisor::SupervisorOptions;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use storage::Store;
-use workbench::policy::Policies;
+use workbench::policy::UserPolicies;
 use workbench::sessions::SessionTtl;
 use workbench::{ProjectRules, Workbench, WorkbenchSetup, refs, scrub};
 
@@ -53,6 +53,7 @@ impl Desk {
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 20,
             active_sessions_max: 1,
+            default_mode: domain::Mode::default(),
             settings: Settings::default(),
         })
         .await
@@ -64,13 +65,17 @@ impl Desk {
             refs: refs::RefLimits::default(),
             store,
             ttl: SessionTtl::default(),
-            policies: Policies::new(None).unwrap(),
+            policies: UserPolicies::new(None).unwrap(),
             embedder: workbench::embed::Embedder::Words,
             qdrant: None,
         })
         .await
         .unwrap();
-        let about = ContextdConfig { default_project: Some(project), project_rules: ProjectRules::Ignored };
+        let about = ContextdConfig {
+            default_project: Some(project),
+            project_rules: ProjectRules::Ignored,
+            checkpoints_folder: folder.path().join("checkpoints"),
+        };
         Self { contextd: Contextd::new(Arc::new(Open(Arc::new(workbench))), supervisor, about, "1"), folder }
     }
 
@@ -105,6 +110,32 @@ async fn agents_use_their_own_session_only() {
     }
     let rows = handler.contextd.handler().await.unwrap().workbench.audit().after(0, None).await.unwrap();
     assert!(rows.iter().any(|row| row.entry.caller == "agent sess_own" && row.entry.outcome == "OBEY-1002"));
+}
+
+#[tokio::test]
+async fn an_answer_says_within_a_twentieth_what_it_costs() {
+    let handler = Desk::new().await;
+    let real = tiktoken_rs::o200k_base_singleton();
+    for (number, text) in [
+        "Plain English prose about a build that failed twice before anybody looked at it.",
+        "fn main() { println!(\"{:?}\", std::env::args().collect::<Vec<_>>()); }",
+        "error[E0382]: borrow of moved value: `x`\n  --> src/main.rs:12:5\n   |\n12 |     x.len();\n",
+        "Größere Änderungen über mehrere Übersetzungen hinweg, ungefähr zwölf.",
+        "接続が切れました。もう一度お試しください。 🚀🚀",
+        "{\"id\":\"9f86d081884c7d659a2feaa0c55ad015\",\"n\":[1,22,333,4444,55555],\"ok\":true}",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let content = text.repeat(8);
+        let stored = json!({"title": format!("t{number}"), "content": content, "session_id": "sess_a"});
+        let id = handler.call(&Caller::User, "Memory.Store", stored).await.unwrap()["id"].clone();
+        let asked = json!({"id": id, "session_id": "sess_a"});
+        let answer = handler.call(&Caller::User, "Memory.Get", asked).await.unwrap();
+        let told = answer["tokens_used"].as_f64().unwrap();
+        let sent = real.encode_ordinary(&answer.to_string()).len() as f64;
+        assert!((told / sent - 1.0).abs() < 0.05, "{told} told, {sent} sent: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::Error;
 use wire::contextd::v1 as pb;
+use workbench::memory::distill;
 use workbench::{Exec, Read, Write};
 
 use super::ContextdHandler;
@@ -29,7 +30,9 @@ impl ContextdHandler {
         let answer = self.workbench.exec(&session.id, &session.project, exec).await?;
         call.tier = answer.tier.name();
         call.secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
-        call.summary.clone_from(&answer.summary);
+        // What is distilled from a session later names the cause.
+        let (stdout, stderr) = (&answer.stdout.preview, &answer.stderr.preview);
+        call.summary = distill::with_cause(&answer.summary, answer.exit_code, stdout, stderr);
         Ok(pb::BashResponse {
             summary: answer.summary,
             stdout_preview: answer.stdout.preview,
@@ -37,7 +40,7 @@ impl ContextdHandler {
             stdout_ref: answer.stdout.ref_id.unwrap_or_default(),
             stderr_ref: answer.stderr.ref_id.unwrap_or_default(),
             exit_code: answer.exit_code,
-            tokens_used: number(answer.tokens_used),
+            tokens_used: 0,
         })
     }
 
@@ -61,7 +64,7 @@ impl ContextdHandler {
             content_preview: answer.content.preview,
             content_ref: answer.content.ref_id.unwrap_or_default(),
             total_lines: number(answer.total_lines),
-            tokens_used: number(answer.tokens_used),
+            tokens_used: 0,
         })
     }
 
@@ -78,7 +81,7 @@ impl ContextdHandler {
         Ok(pb::WriteResponse {
             summary: answer.summary,
             bytes_written: number(answer.bytes_written),
-            tokens_used: number(answer.tokens_used),
+            tokens_used: 0,
         })
     }
 
@@ -95,7 +98,7 @@ impl ContextdHandler {
         Ok(pb::RefGetContentResponse {
             content: answer.content,
             content_type: answer.kind.name().to_owned(),
-            tokens_used: number(answer.tokens_used),
+            tokens_used: 0,
         })
     }
 }

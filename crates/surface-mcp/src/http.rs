@@ -25,7 +25,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use wire::obey::v1 as pb;
 
-use super::{BridgeOutput, BridgeServer};
+use super::{BridgeOutput, BridgeServer, limits};
 use surface::peer::{self, Caller};
 use surface::{access, query, status};
 
@@ -144,11 +144,16 @@ impl ServerHandler for McpHttpServer {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.tools(&whose(&context)?).await.map_err(|error| refused(&error))?;
-        Ok(ListToolsResult::with_all_items(tools.into_iter().map(tool).collect()))
+        let size = page_size(&parts(&context)?.uri).map_err(|error| refused(&error))?;
+        let (page, next) = page(&tools, request.and_then(|request| request.cursor).as_deref(), size)
+            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        let mut list = ListToolsResult::with_all_items(page.iter().cloned().map(tool).collect());
+        list.next_cursor = next;
+        Ok(list)
     }
 
     async fn call_tool(
@@ -180,6 +185,36 @@ fn whose(context: &RequestContext<RoleServer>) -> Result<McpCaller, ErrorData> {
     Ok(McpCaller::Users(project))
 }
 
+/// Returns how many tools a page has: what `?page_size=` says.
+fn page_size(uri: &http::Uri) -> Result<usize, Error> {
+    let mut named = query::pairs(uri.query().unwrap_or_default()).into_iter();
+    let Some((_, text)) = named.find(|(name, _)| name == "page_size") else { return Ok(limits::TOOLS_PAGE) };
+    match text.parse() {
+        Ok(size) if (1..=limits::TOOLS_PAGE).contains(&size) => Ok(size),
+        _ => Err(Error::invalid("page_size", format_args!("must be between 1 and {}", limits::TOOLS_PAGE))),
+    }
+}
+
+/// Returns a page of tools and the cursor of the next one. A cursor is the name of the last tool that was listed, so that
+/// tools that come and go meanwhile shift nothing.
+fn page<'a>(
+    tools: &'a [pb::BridgeTool],
+    cursor: Option<&str>,
+    size: usize,
+) -> Result<(&'a [pb::BridgeTool], Option<String>), Error> {
+    let from = match cursor {
+        None => 0,
+        Some(last) => match tools.iter().position(|tool| tool.name == last) {
+            Some(at) => at + 1,
+            None => return Err(Error::invalid("cursor", "is of no page; list the tools from the start")),
+        },
+    };
+    let rest = &tools[from..];
+    let page = &rest[..rest.len().min(size)];
+    let next = page.last().filter(|_| rest.len() > page.len()).map(|tool| tool.name.clone());
+    Ok((page, next))
+}
+
 fn refused(error: &Error) -> ErrorData {
     ErrorData::invalid_request(error.to_string(), None)
 }
@@ -189,4 +224,34 @@ fn tool(offered: pb::BridgeTool) -> Tool {
     let mut annotations = ToolAnnotations::default();
     annotations.read_only_hint = Some(offered.read_only);
     Tool::new(offered.name, offered.description, Arc::new(schema)).with_annotations(annotations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_list_every_tool_once_and_say_when_there_are_no_more() {
+        let names: Vec<String> = (0..7).map(|number| format!("tool_{number}")).collect();
+        let tools: Vec<pb::BridgeTool> =
+            names.iter().map(|name| pb::BridgeTool { name: name.clone(), ..Default::default() }).collect();
+        for size in [1, 3, 7, 8] {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let (listed, next) = page(&tools, cursor.as_deref(), size).unwrap();
+                assert!(!listed.is_empty() && listed.len() <= size);
+                seen.extend(listed.iter().map(|tool| tool.name.clone()));
+                cursor = next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(seen, names, "pages of {size}");
+        }
+        assert!(page(&tools, Some("gone"), 3).unwrap_err().message.starts_with("cursor"));
+        let size = |uri: &'static str| page_size(&http::Uri::from_static(uri));
+        assert_eq!(size("/mcp?project=/a&page_size=5").unwrap(), 5);
+        assert_eq!(size("/mcp").unwrap(), limits::TOOLS_PAGE);
+        assert!(size("/mcp?page_size=0").unwrap_err().message.starts_with("page_size"));
+    }
 }

@@ -7,6 +7,7 @@ mod client_tools;
 mod http;
 pub mod limits;
 mod team;
+mod workers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use surface::peer::Caller;
 use surface::pump::Messages;
 use surface::{access, asking, status};
 pub use team::TeamTools;
+pub use workers::WorkerTools;
 
 /// A tool as an agent sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +112,11 @@ struct BridgeServer {
 
 /// Returns the toolboxes every daemon has; additional ones come after them.
 pub fn toolboxes(supervisor: &Supervisor) -> Vec<Box<dyn BridgeToolbox>> {
-    vec![Box::new(ClientTools::new(supervisor.clone())), Box::new(TeamTools::new(supervisor.clone()))]
+    vec![
+        Box::new(ClientTools::new(supervisor.clone())),
+        Box::new(TeamTools::new(supervisor.clone())),
+        Box::new(WorkerTools::new(supervisor.clone())),
+    ]
 }
 
 /// Adds the bridge to a router: its service, and MCP at `/mcp`.
@@ -220,15 +226,8 @@ impl BridgeServer {
             let mut changed = false;
             while !changed {
                 let events = tokio::select! {
-                    events = cursor.next() => events,
+                    events = cursor.next_kept() => events?,
                     () = sender.closed() => return Ok(()),
-                };
-                let events = match events {
-                    Err(error) if error.code == ErrorCode::EventsExpired => {
-                        cursor.skip_removed().await?;
-                        continue;
-                    }
-                    events => events?,
                 };
                 changed = events.iter().any(|event| match &event.kind {
                     EventKind::ToolsRegistered { .. } => true,

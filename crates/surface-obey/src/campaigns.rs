@@ -1,8 +1,8 @@
 //! `CampaignService`: registered project roots.
 
-use domain::Error;
+use domain::{Error, Mode};
 use runtime::campaign::NewCampaign;
-use storage::campaigns::CampaignRow;
+use storage::campaigns::{CampaignChange, CampaignRow};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::campaign_service_server::CampaignService;
@@ -18,7 +18,7 @@ impl CampaignService for Obey {
         request: Request<pb::AddCampaignRequest>,
     ) -> Result<Response<pb::Campaign>, Status> {
         let request = request.into_inner();
-        let summary = request.scrub.map(|scrub| scrub_summary(&request.path, scrub));
+        let summary = summary(&request.path, request.scrub, request.mode.as_deref());
         let mut response = answer(self.add(request).await)?;
         summary.map(|summary| response.extensions_mut().insert(summary));
         Ok(response)
@@ -43,7 +43,7 @@ impl CampaignService for Obey {
         request: Request<pb::SetCampaignRequest>,
     ) -> Result<Response<pb::Campaign>, Status> {
         let request = request.into_inner();
-        let summary = request.scrub.map(|scrub| scrub_summary(&request.campaign, scrub));
+        let summary = summary(&request.campaign, request.scrub, request.mode.as_deref());
         let mut response = answer(self.change_campaign(request).await)?;
         summary.map(|summary| response.extensions_mut().insert(summary));
         Ok(response)
@@ -56,12 +56,14 @@ impl Obey {
         if request.path.is_empty() {
             return Err(Error::invalid("path", "is required"));
         }
+        let mode = mode(request.mode.as_deref())?;
         let new = NewCampaign {
             id: request.id,
             name: request.name,
             path: request.path,
             description: request.description,
             scrub: request.scrub,
+            mode,
         };
         let row = self.supervisor.campaigns().add(new).await?;
         self.campaign(row).await
@@ -89,15 +91,17 @@ impl Obey {
         if request.campaign.is_empty() {
             return Err(Error::invalid("campaign", "is required: an id or a name"));
         }
-        let Some(scrub) = request.scrub else {
-            return Err(Error::invalid("scrub", "is required: nothing else can be set"));
-        };
-        let row = self.supervisor.campaigns().set_scrub(&request.campaign, scrub).await?;
+        let change = CampaignChange { scrub: request.scrub, mode: mode(request.mode.as_deref())? };
+        if change == CampaignChange::default() {
+            return Err(Error::invalid("scrub", "or mode is required: nothing is to be changed"));
+        }
+        let row = self.supervisor.campaigns().change(&request.campaign, change).await?;
         self.campaign(row).await
     }
 
     async fn campaign(&self, row: CampaignRow) -> Result<pb::Campaign, Error> {
         let active_sessions = self.supervisor.campaigns().active_sessions(&row.id).await?;
+        let warnings = self.supervisor.folder_warning(std::path::Path::new(&row.path)).into_iter().collect();
         Ok(pb::Campaign {
             id: row.id,
             name: row.name,
@@ -106,12 +110,34 @@ impl Obey {
             created_at: Some(to_wire::timestamp(row.created_at)),
             active_sessions,
             scrub: row.scrub,
+            mode: row.mode.map(Mode::name).unwrap_or_default().to_owned(),
+            warnings,
         })
     }
 }
 
-/// What the audit says of a campaign whose sessions' secrets are kept from now on, or taken out.
-fn scrub_summary(campaign: &str, scrub: bool) -> access::Summary {
+/// Parses the mode of a campaign's sessions; an empty one means that the daemon's configuration decides.
+fn mode(text: Option<&str>) -> Result<Option<Option<Mode>>, Error> {
+    match text {
+        None => Ok(None),
+        Some("") => Ok(Some(None)),
+        Some(text) => match Mode::parse(text) {
+            Some(mode) => Ok(Some(Some(mode))),
+            None => {
+                let known = Mode::ALL.map(|(_, name)| name).join(", ");
+                Err(Error::invalid("mode", format_args!("{text:?} is not a mode; use one of {known}")))
+            }
+        },
+    }
+}
+
+/// What the audit says of a campaign whose sessions' secrets are kept from now on, or taken out, or whose sessions have
+/// another mode.
+fn summary(campaign: &str, scrub: Option<bool>, mode: Option<&str>) -> Option<access::Summary> {
+    let scrub = scrub.map(|scrub| format!("scrub {}", if scrub { "on" } else { "off" }));
+    // What was sent is checked before the summary is used.
+    let mode = mode.map(|mode| format!("mode {}", if mode.is_empty() { "unset" } else { mode }));
+    let changes: Vec<String> = scrub.into_iter().chain(mode).collect();
     let campaign: String = campaign.chars().take(surface::limits::AUDIT_CAMPAIGN_MAX_LETTERS).collect();
-    access::Summary(format!("scrub {} for {campaign}", if scrub { "on" } else { "off" }))
+    (!changes.is_empty()).then(|| access::Summary(format!("{} for {campaign}", changes.join(", "))))
 }

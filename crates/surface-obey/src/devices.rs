@@ -64,7 +64,7 @@ impl Obey {
     }
 
     /// Changes the devices where waiting for the disk keeps nobody else waiting.
-    async fn with_devices<T: Send + 'static>(
+    pub(super) async fn with_devices<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Devices) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
@@ -97,5 +97,7 @@ fn device(record: DeviceRecord) -> pb::Device {
         expires_at: record.expires_at.map(to_wire::timestamp),
         seen_at: record.seen_at.map(to_wire::timestamp),
         seen_from: record.seen_from.map(|from| from.to_string()).unwrap_or_default(),
+        key_is_kept_here: record.is_kept_here,
+        may_answer: !record.is_kept_here || record.may_answer_here,
     }
 }

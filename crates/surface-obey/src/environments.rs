@@ -54,6 +54,7 @@ impl Obey {
             mode: request.mode,
             answer_wait_secs: request.answer_wait_secs,
             provider_config: request.provider_config.into_iter().collect(),
+            kind: String::new(),
         };
         self.supervisor.environments().create(new).await.map(environment)
     }

@@ -6,8 +6,9 @@ use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::event_service_server::EventService;
 
+use super::event_log::EventLogProjector;
 use super::local::answer;
-use super::{Obey, from_wire, to_wire};
+use super::{Obey, from_wire};
 use surface::access;
 use surface::pump::{Messages, ReadUntil, pump};
 
@@ -74,28 +75,34 @@ impl Obey {
         Ok(pb::RevealResponse { seq: request.seq, r#type: original.name().to_owned(), json })
     }
 
-    /// Streams the events after `after_seq`: up to the newest one, or, with `follow`, until the session ends.
+    /// Streams the events that were asked for: up to the newest one, or, with `follow`, until the session ends.
     async fn read(&self, request: pb::ReadEventsRequest) -> Result<Messages<pb::Event>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let newest = self.supervisor.events_after(&id, 0).await?.newest();
-        if request.after_seq > newest && !request.follow {
-            return Err(Error::invalid(
-                "after_seq",
-                format_args!("{} lies behind the newest event, {newest}", request.after_seq),
-            ));
-        }
+        let range = from_wire::event_range(&request, newest)?;
         let snapshot = self.supervisor.snapshot(&id).await?;
-        let cursor = self.supervisor.events_after(&id, request.after_seq).await?;
+        let mut cursor = self.supervisor.events_after(&id, range.after).await?;
+        if range.skips_removed {
+            cursor.skip_removed().await?;
+        }
         let ended = snapshot.state.status.is_terminal() && snapshot.last_seq <= newest;
-        let until = if request.follow && !ended { ReadUntil::Followed } else { ReadUntil::Event(newest) };
-        let log = to_wire::EventLogProjector {
+        let until = match range.until {
+            None if ended => ReadUntil::Event(newest),
+            None => ReadUntil::Followed,
+            // Where all of it was removed there is nothing to read.
+            Some(last) => ReadUntil::Event(last.max(cursor.seq().min(newest))),
+        };
+        let log = EventLogProjector {
             // A restarted session has ended before; only an end after this event counts.
             live_after: newest,
-            left: (request.limit > 0).then_some(request.limit),
+            left: (range.limit > 0).then_some(range.limit),
             max_bytes: match request.max_message_bytes as usize {
                 0 => surface::limits::CLIENT_MESSAGE_BYTES,
                 max => max,
             },
+            format: pb::EventFormat::try_from(request.format).map_err(|_| {
+                Error::invalid("format", "use EVENT_FORMAT_JSON, EVENT_FORMAT_TYPED, or none for both")
+            })?,
         };
         Ok(pump(cursor, log, until))
     }

@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use domain::caller_environment::{self, CALLER_ENVIRONMENT_KEY};
+use domain::event::Attachment;
 use domain::permission::Choice;
 use domain::{
-    Decision, Error, ErrorCode, LaunchPolicy, ProviderKind, RequestId, SessionId, Status, Timeouts,
+    Decision, Error, ErrorCode, LaunchPolicy, ProviderKind, QueueEntryId, RequestId, SessionId, Status,
+    Timeouts,
 };
 use runtime::NewSession;
 use storage::sessions::SessionFilter;
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as pb_own;
+
+use crate::limits;
 
 /// The longest timeout of a session: ten years. Longer ones are mistakes and could overflow.
 const TIMEOUT_MAX_SECS: i64 = 10 * 365 * 24 * 3600;
@@ -35,6 +42,7 @@ pub(super) fn provider(number: i32) -> Result<ProviderKind, Error> {
         Ok(pb::SessionProvider::OpenaiApi) => Ok(ProviderKind::OpenaiApi),
         Ok(pb::SessionProvider::Acp) => Ok(ProviderKind::Acp),
         Ok(pb::SessionProvider::Scripted) => Ok(ProviderKind::Scripted),
+        Ok(pb::SessionProvider::External) => Ok(ProviderKind::External),
         Err(_) => Err(Error::new(
             ErrorCode::ProviderUnsupported,
             format!("provider: {number} is no provider this daemon knows"),
@@ -48,11 +56,21 @@ pub(super) fn new_session(
     parent: Option<String>,
     by: String,
 ) -> Result<NewSession, Error> {
+    let kind = provider(request.provider)?;
+    let mut request = request;
+    let caller_environment = match request.provider_config.remove(CALLER_ENVIRONMENT_KEY) {
+        Some(sent) => caller_environment::read(kind, &sent)?,
+        None => Default::default(),
+    };
     if request.campaign_id.is_empty() {
         return Err(Error::invalid("campaign_id", "is required"));
     }
+    if kind == ProviderKind::External && !request.initial_message.is_empty() {
+        return Err(Error::invalid("initial_message", "cannot be sent: an external agent takes no prompts"));
+    }
     Ok(NewSession {
-        provider: provider(request.provider)?,
+        provider: kind,
+        caller_environment,
         max_tokens: tokens("max_tokens", request.max_tokens)?,
         timeout: request.timeout.map(|wait| timeout("timeout", wait)).transpose()?.flatten(),
         campaign: request.campaign_id,
@@ -154,6 +172,32 @@ pub(super) fn choice(answer: &pb_own::AnswerPermissionRequest) -> Option<Choice>
     })
 }
 
+/// Converts the files of a prompt.
+pub(super) fn attachments(files: Vec<pb_own::PromptAttachment>) -> Result<Vec<Attachment>, Error> {
+    files
+        .into_iter()
+        .map(|file| {
+            if file.media_type.is_empty()
+                || file.media_type.chars().any(|c| c.is_whitespace() || c.is_control())
+            {
+                let remedy = format_args!("{:?} needs a media type such as image/png", file.name);
+                return Err(Error::invalid("attachments.media_type", remedy));
+            }
+            if file.content.is_empty() {
+                return Err(Error::invalid("attachments.content", format_args!("{:?} is empty", file.name)));
+            }
+            let content = BASE64.encode(&file.content);
+            Ok(Attachment { name: file.name, media_type: file.media_type, content })
+        })
+        .collect()
+}
+
+/// Parses the id of a queued prompt.
+pub(super) fn queue_entry(text: &str) -> Result<QueueEntryId, Error> {
+    QueueEntryId::parse(text)
+        .ok_or_else(|| Error::invalid("entry", format_args!("{text:?} is no entry of a queue such as q_1")))
+}
+
 /// Parses a JSON field; an empty text is `None`.
 pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>, Error> {
     if text.is_empty() {
@@ -166,4 +210,97 @@ pub(super) fn json(field: &str, text: &str) -> Result<Option<serde_json::Value>,
 
 pub(super) fn string_map(map: std::collections::HashMap<String, String>) -> BTreeMap<String, String> {
     map.into_iter().collect()
+}
+
+/// Which events of a journal a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EventRange {
+    /// Strictly after this number.
+    pub(super) after: u64,
+    /// Up to this number; nothing: go on with live events.
+    pub(super) until: Option<u64>,
+    /// At most so many; 0: no limit.
+    pub(super) limit: u64,
+    /// The client asked for a number of events and not for the event after a certain one, so it misses nothing that
+    /// retention removed.
+    pub(super) skips_removed: bool,
+}
+
+/// Reads which events are asked for.
+pub(super) fn event_range(request: &pb_own::ReadEventsRequest, newest: u64) -> Result<EventRange, Error> {
+    let (before, tail) = (request.before_seq, request.tail);
+    let invalid = |field: &str, why: &str| Err(Error::invalid(field, why));
+    if before > 0 {
+        if request.after_seq > 0 || tail > 0 || request.follow {
+            return invalid("before_seq", "is for a page backwards: without after_seq, tail and follow");
+        }
+        let limit = if request.limit == 0 { limits::EVENTS_PAGE } else { request.limit };
+        let last = before.saturating_sub(1).min(newest);
+        let after = last.saturating_sub(limit);
+        return Ok(EventRange { after, until: Some(last), limit: 0, skips_removed: true });
+    }
+    if tail > 0 && request.after_seq > 0 {
+        return invalid("tail", "is counted from the newest event: leave out after_seq");
+    }
+    if request.after_seq > newest && !request.follow {
+        return Err(Error::invalid(
+            "after_seq",
+            format_args!("{} is after the newest event, {newest}", request.after_seq),
+        ));
+    }
+    let after = if tail > 0 { newest.saturating_sub(tail) } else { request.after_seq };
+    let until = (!request.follow).then_some(newest);
+    Ok(EventRange { after, until, limit: request.limit, skips_removed: tail > 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(
+        after_seq: u64,
+        before_seq: u64,
+        tail: u64,
+        limit: u64,
+        follow: bool,
+    ) -> Result<EventRange, String> {
+        let request = pb_own::ReadEventsRequest {
+            after_seq,
+            before_seq,
+            tail,
+            limit,
+            follow,
+            ..pb_own::ReadEventsRequest::default()
+        };
+        event_range(&request, 1_000).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn a_page_backwards_ends_right_before_its_number() {
+        let page = range(0, 101, 0, 10, false).unwrap();
+        assert_eq!((page.after, page.until), (90, Some(100)));
+        let first = range(0, 5, 0, 10, false).unwrap();
+        assert_eq!((first.after, first.until), (0, Some(4)));
+        let beyond = range(0, u64::MAX, 0, 0, false).unwrap();
+        assert_eq!((beyond.after, beyond.until), (500, Some(1_000)));
+        assert_eq!(range(0, 1, 0, 10, false).unwrap().until, Some(0));
+    }
+
+    #[test]
+    fn a_tail_is_counted_from_the_newest_and_may_be_followed() {
+        let tail = range(0, 0, 20, 0, false).unwrap();
+        assert_eq!((tail.after, tail.until), (980, Some(1_000)));
+        let followed = range(0, 0, 5_000, 0, true).unwrap();
+        assert_eq!((followed.after, followed.until), (0, None));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_together_is_refused_by_field() {
+        assert!(range(3, 9, 0, 0, false).unwrap_err().contains("before_seq"));
+        assert!(range(0, 9, 0, 0, true).unwrap_err().contains("before_seq"));
+        assert!(range(0, 9, 3, 0, false).unwrap_err().contains("before_seq"));
+        assert!(range(3, 0, 3, 0, false).unwrap_err().contains("tail"));
+        assert!(range(1_001, 0, 0, 0, false).unwrap_err().contains("after_seq"));
+        assert!(range(1_001, 0, 0, 0, true).is_ok());
+    }
 }

@@ -5,6 +5,8 @@ use wire::obey::local::v1 as pb;
 use wire::obey::local::v1::local_daemon_service_server::LocalDaemonService;
 
 use super::Obey;
+use surface::client_key::client_key;
+use surface::peer::Signer;
 use surface::pump::Messages;
 use surface::status;
 
@@ -60,8 +62,13 @@ impl LocalDaemonService for Obey {
         &self,
         request: Request<pb::CreateSessionRequest>,
     ) -> RpcResult<pb::CreateSessionResponse> {
+        let signer = Signer::of(request.extensions());
+        signer
+            .check_configuration(&request.get_ref().provider_config)
+            .map_err(|error| status::grpc(&error))?;
         let parent = super::sessions::parent_of(&request);
-        answer(self.create(request.into_inner(), parent).await)
+        let (key, caller) = (client_key(request.metadata()), surface::peer::caller(request.extensions()));
+        answer(self.create(request.into_inner(), parent, &caller, &key).await)
     }
 
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::SessionInfo> {
@@ -89,7 +96,8 @@ impl LocalDaemonService for Obey {
         &self,
         request: Request<pb::SendMessageRequest>,
     ) -> RpcResult<Self::SendMessageStream> {
-        answer(self.send(request.into_inner()).await)
+        let key = client_key(request.metadata());
+        answer(self.send(request.into_inner(), &key).await)
     }
 
     async fn stop_session(
@@ -103,6 +111,10 @@ impl LocalDaemonService for Obey {
         &self,
         request: Request<pb::RestartSessionRequest>,
     ) -> RpcResult<pb::CreateSessionResponse> {
+        let signer = Signer::of(request.extensions());
+        signer
+            .check_configuration(&request.get_ref().provider_config)
+            .map_err(|error| status::grpc(&error))?;
         answer(self.restart(request.into_inner()).await)
     }
 

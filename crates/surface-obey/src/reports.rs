@@ -1,6 +1,6 @@
 //! The daemon's state, its shutdown, and reports from external programs: campaigns, festivals, activity.
 
-use domain::{Command, Error, EventKind, Timestamp};
+use domain::{Command, Error, EventKind, ProviderKind, Timestamp};
 use host::clock;
 use runtime::campaign::NewCampaign;
 use storage::campaigns::{CampaignReport, FestivalRow};
@@ -8,7 +8,7 @@ use storage::sessions::SessionFilter;
 use tonic::{Status, Streaming};
 use wire::obey::local::v1 as pb;
 
-use super::{Obey, Shutdown, from_wire, to_wire};
+use super::{Obey, Shutdown, external, from_wire, to_wire};
 use crate::limits;
 use surface::status;
 
@@ -116,6 +116,7 @@ impl Obey {
             path: request.path.clone(),
             description: request.description.clone(),
             scrub: None,
+            mode: None,
         };
         Ok(self.supervisor.campaigns().add(new).await?.id)
     }
@@ -142,6 +143,7 @@ impl Obey {
                     path: or(&request.path, known.path),
                     description: or(&request.description, known.description),
                     scrub: None,
+                    mode: None,
                 };
                 self.supervisor.campaigns().add(changed).await.map(|_| ())
             }
@@ -213,16 +215,33 @@ impl Obey {
     /// Stores one activity event in the session's journal and returns its sequence number.
     async fn store_activity(&self, event: pb::AgentActivityEvent) -> Result<u64, Error> {
         let id = from_wire::session_id(&event.session_id)?;
+        let snapshot = self.supervisor.snapshot(&id).await?;
         let kind = pb::ActivityType::try_from(event.r#type)
             .ok()
             .filter(|kind| *kind != pb::ActivityType::Unspecified)
             .ok_or_else(|| Error::invalid("type", "is required and must be an activity type"))?;
+        if snapshot.spec.provider == ProviderKind::External {
+            let events = external::agent_events(kind, event)?;
+            let applied = self.supervisor.command(&id, Command::Observe { events }).await?;
+            return Ok(applied.events.last().map_or(snapshot.last_seq, |event| event.seq));
+        }
         let mut extra = std::collections::BTreeMap::new();
         if !event.arguments.is_empty() {
             extra.insert("arguments".to_owned(), String::from_utf8_lossy(&event.arguments).into_owned());
         }
         if !event.output.is_empty() {
             extra.insert("output".to_owned(), event.output);
+        }
+        let mut tokens_input = from_wire::tokens("tokens_input", event.tokens_input)?;
+        let mut tokens_output = from_wire::tokens("tokens_output", event.tokens_output)?;
+        if snapshot.state.status.is_terminal() {
+            // What a session that has ended used is final; what is said later is kept beside it.
+            for (name, tokens) in [("tokens_input", &mut tokens_input), ("tokens_output", &mut tokens_output)]
+            {
+                if *tokens > 0 {
+                    extra.insert(name.to_owned(), std::mem::take(tokens).to_string());
+                }
+            }
         }
         let reported = EventKind::ActivityReported {
             activity: kind.as_str_name().trim_start_matches("ACTIVITY_TYPE_").to_lowercase(),
@@ -231,8 +250,8 @@ impl Obey {
             tool: event.tool_name,
             call: event.tool_call_id,
             ok: event.success,
-            tokens_input: from_wire::tokens("tokens_input", event.tokens_input)?,
-            tokens_output: from_wire::tokens("tokens_output", event.tokens_output)?,
+            tokens_input,
+            tokens_output,
             extra,
         };
         let applied = self.supervisor.command(&id, Command::Report(reported)).await?;
@@ -280,7 +299,7 @@ fn festival_state(festival: FestivalRow) -> pb::FestivalState {
     }
 }
 
-fn hostname() -> String {
+pub(super) fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
         .or_else(|_| std::env::var("HOSTNAME"))

@@ -65,9 +65,9 @@ impl Obey {
             message: answer.message,
             updated_input: from_wire::json("updated_input_json", &answer.updated_input_json)?,
             grant,
-            by: signer.sign(signed(answer.answered_by)),
+            by: signer.sign_answer(signed(answer.answered_by))?,
         };
-        self.settle(&id, request, command).await
+        self.settle(&id, request, command, &answer.client_key).await
     }
 
     async fn answer_questions(
@@ -83,9 +83,9 @@ impl Obey {
         let command = Command::Answer {
             request,
             answers: from_wire::string_map(answer.answers),
-            by: signer.sign(signed(answer.answered_by)),
+            by: signer.sign_answer(signed(answer.answered_by))?,
         };
-        self.settle(&id, request, command).await
+        self.settle(&id, request, command, &answer.client_key).await
     }
 
     /// The first answer wins; a later one gets the settled request.
@@ -94,8 +94,9 @@ impl Obey {
         id: &SessionId,
         request: RequestId,
         command: Command,
+        client_key: &str,
     ) -> Result<pb::AnswerResponse, Error> {
-        let applied = self.supervisor.command(id, command).await?;
+        let applied = self.supervisor.command_once(id, command, client_key).await?;
         let snapshot = self.supervisor.snapshot(id).await?;
         let settled = snapshot.state.settled_request(request).ok_or_else(|| {
             Error::new(ErrorCode::RequestNotFound, format!("session {id} has no request {request}"))

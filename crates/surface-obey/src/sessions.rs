@@ -11,6 +11,8 @@ use wire::obey::local::v1 as pb;
 
 use super::{Obey, from_wire, to_wire};
 use crate::limits;
+use domain::caller_environment::CALLER_ENVIRONMENT_KEY;
+use surface::peer::Caller;
 use surface::pump::{Messages, ReadUntil, pump};
 use surface::status;
 
@@ -78,9 +80,18 @@ impl Obey {
         &self,
         request: pb::CreateSessionRequest,
         parent: Option<String>,
+        caller: &Caller,
+        client_key: &str,
     ) -> Result<pb::CreateSessionResponse, Error> {
+        // A PATH chooses the programs that run: only the user at this machine has one that means something here.
+        if request.provider_config.contains_key(CALLER_ENVIRONMENT_KEY) && *caller != Caller::User {
+            return Err(Error::invalid(
+                CALLER_ENVIRONMENT_KEY,
+                "is taken only from this machine's user; leave it out, and the session has the daemon's own",
+            ));
+        }
         let new = from_wire::new_session(request, parent, BY.to_owned())?;
-        let created = self.supervisor.create(new).await?;
+        let created = self.supervisor.create_once(new, client_key).await?;
         Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&created)) })
     }
 
@@ -147,6 +158,7 @@ impl Obey {
     pub(super) async fn send(
         &self,
         request: pb::SendMessageRequest,
+        client_key: &str,
     ) -> Result<Messages<pb::SessionActivityEvent>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         let command = Command::Prompt {
@@ -155,7 +167,7 @@ impl Obey {
             when_busy: WhenBusy::Refuse,
             by: BY.to_owned(),
         };
-        let applied = self.supervisor.command(&id, command).await?;
+        let applied = self.supervisor.command_once(&id, command, client_key).await?;
         let after = applied.events.last().map_or(0, |event| event.seq);
         let cursor = self.supervisor.events_after(&id, after).await?;
         Ok(pump(cursor, to_wire::TurnActivityProjector::default(), ReadUntil::Followed))

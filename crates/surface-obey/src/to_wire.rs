@@ -1,5 +1,7 @@
 //! Converts our types to this surface's messages. Pure. Handles every kind of event.
 
+use domain::answer::AnswerText;
+use domain::id::RequestId;
 use domain::request::{PendingRequest, RequestSubject, SettledRequest};
 use domain::turn::EndReason;
 use domain::{Error, ErrorCode, Event, EventKind, ProviderKind, SessionId, Status, Timestamp, event::Level};
@@ -36,6 +38,7 @@ pub(super) fn provider(kind: ProviderKind) -> pb::SessionProvider {
         ProviderKind::OpenaiApi => pb::SessionProvider::OpenaiApi,
         ProviderKind::Acp => pb::SessionProvider::Acp,
         ProviderKind::Scripted => pb::SessionProvider::Scripted,
+        ProviderKind::External => pb::SessionProvider::External,
     }
 }
 
@@ -80,14 +83,21 @@ pub(super) fn session_summary(snapshot: &Snapshot) -> pb::SessionSummary {
     }
 }
 
-/// Returns the status change of an event, if it is one.
+/// Returns the status change of an event, if it is one. A request that waits is told as a change from WORKING to WORKING:
+/// a client of this interface learns of it in no other way.
 pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
-    let EventKind::StatusChanged { from, to, message, .. } = &event.kind else { return None };
+    let (from, to, message) = match &event.kind {
+        EventKind::StatusChanged { from, to, message, .. } => (*from, *to, message.clone()),
+        EventKind::RequestOpened { automatic: false, request, ask, .. } => {
+            (Status::Working, Status::Working, waiting(event.session.as_str(), *request, ask))
+        }
+        _ => return None,
+    };
     Some(pb::SessionStatusEvent {
         session_id: event.session.to_string(),
-        previous_status: status(*from).into(),
-        new_status: status(*to).into(),
-        message: message.clone(),
+        previous_status: status(from).into(),
+        new_status: status(to).into(),
+        message,
         timestamp: Some(timestamp(event.at)),
     })
 }
@@ -107,51 +117,10 @@ impl Projector for StatusProjector {
     }
 }
 
-/// Streams events as they are in the journal.
-pub(super) struct EventLogProjector {
-    /// The end of the session after this event ends the stream.
-    pub(super) live_after: u64,
-    pub(super) left: Option<u64>,
-    /// The largest message the client accepts.
-    pub(super) max_bytes: usize,
-}
-
-impl Projector for EventLogProjector {
-    type Wire = pb_own::Event;
-
-    fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
-        out.push(logged_event(event, self.max_bytes));
-        if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                return Flow::Done;
-            }
-        }
-        match &event.kind {
-            EventKind::StatusChanged { to, .. } if event.seq > self.live_after && to.is_terminal() => {
-                Flow::Done
-            }
-            _ => Flow::More,
-        }
-    }
-}
-
-/// Converts an event; its JSON is shortened so that the message fits into `max_bytes`.
-fn logged_event(event: &Event, max_bytes: usize) -> pb_own::Event {
-    pb_own::Event {
-        seq: event.seq,
-        at: Some(timestamp(event.at)),
-        r#type: event.kind.name().to_owned(),
-        json: shorten::json(&event.kind, max_bytes.saturating_sub(surface::limits::EVENT_FRAME_BYTES)),
-        session_id: event.session.to_string(),
-    }
-}
-
-/// One turn as `SendMessage` streams it: thinking, calls and results as they happen, the answer at the end.
+/// One turn as `SendMessage` streams it: text and thinking, calls and results as they happen, the whole answer at the end.
 #[derive(Default)]
 pub(super) struct TurnActivityProjector {
-    /// The agent's text since its last call.
-    text: String,
+    answer: AnswerText,
     tokens_input: u64,
     tokens_output: u64,
     /// The session is being stopped: a turn that is cut short by that has no answer.
@@ -164,17 +133,21 @@ impl Projector for TurnActivityProjector {
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
         let base = activity(&event.session, event.at);
+        // Text before a call is part of the work, not of the answer.
+        let before_call = matches!(event.kind, EventKind::ToolStarted { parent: None, .. })
+            .then(|| self.answer.answer("").to_owned());
+        self.answer.take(&event.kind);
+        if let Some(said) = before_call.filter(|said| !said.is_empty()) {
+            out.push(typed(base.clone(), pb::ActivityType::Thinking, &said));
+        }
         match &event.kind {
-            EventKind::TextDelta { text, parent: None } => self.text.push_str(text),
+            EventKind::TextDelta { text, parent: None } => {
+                out.push(typed(base, pb::ActivityType::Text, text))
+            }
             EventKind::ThinkingDelta { text, parent: None } => {
                 out.push(typed(base, pb::ActivityType::Thinking, text));
             }
             EventKind::ToolStarted { call, tool, title, input, .. } => {
-                // Text before a call is part of the work, not the answer.
-                let said = std::mem::take(&mut self.text);
-                if !said.is_empty() {
-                    out.push(typed(base.clone(), pb::ActivityType::Thinking, &said));
-                }
                 let content = if title.is_empty() { input.to_string() } else { title.clone() };
                 let mut started = typed(base, pb::ActivityType::ToolCall, &content);
                 started.tool_name.clone_from(tool);
@@ -219,12 +192,7 @@ impl TurnActivityProjector {
             EndReason::Completed | EndReason::LimitReached | EndReason::Refused => {}
             EndReason::Cancelled if self.stopping => return Flow::More,
             // The end of the session follows and contains the reason.
-            EndReason::Interrupted => {
-                if !error.is_empty() {
-                    out.push(typed(base, pb::ActivityType::Error, error));
-                }
-                return Flow::More;
-            }
+            EndReason::Interrupted => return Flow::More,
             EndReason::Cancelled => {
                 out.push(typed(base.clone(), pb::ActivityType::Status, "the turn was cancelled"));
             }
@@ -234,9 +202,7 @@ impl TurnActivityProjector {
                     Some(Error::new(ErrorCode::BudgetExceeded, "the session's token budget is used up"));
             }
         }
-        let said = std::mem::take(&mut self.text);
-        let answer = if text.is_empty() { &said } else { text };
-        let mut completion = typed(base, pb::ActivityType::Completion, answer);
+        let mut completion = typed(base, pb::ActivityType::Completion, self.answer.answer(text));
         completion.tokens_input = count(self.tokens_input);
         completion.tokens_output = count(self.tokens_output);
         out.push(completion);
@@ -284,11 +250,11 @@ fn typed(
 fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::SessionActivityEvent> {
     let said = |text: &str| Some(typed(base.clone(), pb::ActivityType::Status, text));
     match kind {
-        EventKind::RequestOpened { request, ask, .. } => {
-            said(&format!("waiting for an answer to {request}: {}", title(ask)))
-        }
-        EventKind::RequestSettled { request, outcome, by, .. } => {
-            said(&format!("{request} {} by {by}", outcome.word()))
+        EventKind::RequestOpened { automatic: true, .. } => None,
+        EventKind::RequestOpened { request, ask, .. } => said(&waiting(&base.session_id, *request, ask)),
+        EventKind::RequestSettled { request, outcome, by, message, .. } => {
+            let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+            said(&format!("{request} {} by {by}{why}", outcome.word()))
         }
         EventKind::Notice { level: Level::Error, message, code } => {
             let text = code.map_or_else(|| message.clone(), |code| format!("{code}: {message}"));
@@ -302,6 +268,11 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         EventKind::WorkerStarted { title, .. } => said(&format!("worker started: {title}")),
         EventKind::WorkerFinished { summary, .. } => said(&format!("worker finished: {summary}")),
         EventKind::ActivityReported { activity, content, .. } => said(&format!("{activity}: {content}")),
+        EventKind::QueueChanged { change } => said(&change.describe()),
+        EventKind::BudgetChanged { budget, .. } => said(&format!("budget: {}", budget.describe())),
+        EventKind::RateLimited { reason, .. } => said(&format!("waiting for a rate limit: {reason}")),
+        EventKind::RateLimitEnded {} => said("no longer waiting for a rate limit"),
+        EventKind::SessionForked { from, seq, .. } => said(&format!("forked from {from} at event {seq}")),
         EventKind::SessionCreated { .. }
         | EventKind::AgentStarted { .. }
         | EventKind::AgentReady { .. }
@@ -327,8 +298,19 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         | EventKind::ToolsRegistered { .. }
         | EventKind::WorkerProgressed { .. }
         | EventKind::InputHolderChanged { .. }
+        | EventKind::ArchiveChanged { .. }
         | EventKind::Unparsed { .. } => None,
     }
+}
+
+/// Says that a request waits, what it asks, and the command that answers it: a client of this interface has no call for it.
+fn waiting(session: &str, request: RequestId, ask: &RequestSubject) -> String {
+    let command = match ask {
+        RequestSubject::Permission(_) => format!("obey session approve {session} {request}"),
+        RequestSubject::Question { .. } => format!("obey session answer {session} {request}"),
+        RequestSubject::ClientTool { .. } => return format!("waiting for {request}: {}", title(ask)),
+    };
+    format!("waiting for an answer to {request}: {}; answer with: {command}", title(ask))
 }
 
 /// Returns the title of a request for people.
@@ -352,6 +334,8 @@ pub(super) fn request(session: &SessionId, pending: &PendingRequest) -> pb_own::
         title: title(&pending.ask),
         asked_at: Some(timestamp(pending.asked_at)),
         proposals: pending.proposals.iter().map(proposal).collect(),
+        destructive: pending.advice.destructive.clone(),
+        not_covered: pending.advice.not_covered.clone(),
         ..pb_own::Request::default()
     };
     match &pending.ask {

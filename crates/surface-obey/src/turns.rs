@@ -1,5 +1,6 @@
 //! `TurnService`: prompts (also during a running turn), cancellation, modes.
 
+use domain::queue::QueueChange;
 use domain::{Command, Error, EventKind, Mode, WhenBusy};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
@@ -7,6 +8,8 @@ use wire::obey::v1::turn_service_server::TurnService;
 
 use super::local::answer;
 use super::{Obey, from_wire};
+use runtime::Applied;
+use surface::peer::Signer;
 
 /// The `by` field of this surface's prompts in the journal.
 const BY: &str = "obey.v1";
@@ -17,7 +20,8 @@ impl TurnService for Obey {
         &self,
         request: Request<pb::PromptRequest>,
     ) -> Result<Response<pb::PromptResponse>, Status> {
-        answer(self.prompt_turn(request.into_inner()).await)
+        let signer = Signer::of(request.extensions());
+        answer(self.prompt_turn(request.into_inner(), &signer).await)
     }
 
     async fn cancel_turn(
@@ -31,36 +35,47 @@ impl TurnService for Obey {
         &self,
         request: Request<pb::SetModeRequest>,
     ) -> Result<Response<pb::SetModeResponse>, Status> {
-        answer(self.change_mode(request.into_inner()).await)
+        // A mode decides how requests are answered.
+        let allowed = Signer::of(request.extensions()).check_may_answer();
+        let changing = async {
+            allowed?;
+            self.change_mode(request.into_inner()).await
+        };
+        answer(changing.await)
     }
 }
 
 impl Obey {
-    /// Sends a prompt. With `steer` it is added to a running turn; without, a running turn rejects it.
-    async fn prompt_turn(&self, request: pb::PromptRequest) -> Result<pb::PromptResponse, Error> {
+    /// Sends a prompt. With `steer` it is added to a running turn, with `queue` it waits for the turn's end; with
+    /// neither, a running turn rejects it.
+    async fn prompt_turn(
+        &self,
+        request: pb::PromptRequest,
+        signer: &Signer,
+    ) -> Result<pb::PromptResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
         if request.text.trim().is_empty() {
             return Err(Error::invalid("text", "is required"));
         }
-        let command = Command::Prompt {
-            text: request.text,
-            attachments: Vec::new(),
-            when_busy: if request.steer { WhenBusy::Steer } else { WhenBusy::Refuse },
-            by: BY.to_owned(),
-        };
-        let applied = self.supervisor.command(&id, command).await?;
-        let prompt = applied.events.iter().find_map(|event| match &event.kind {
-            EventKind::TurnStarted { turn, .. } | EventKind::MessageAdded { turn, .. } => {
-                Some(pb::PromptResponse { turn_id: turn.to_string(), seq: event.seq })
+        let when_busy = match (request.steer, request.queue) {
+            (true, true) => {
+                return Err(Error::invalid("queue", "a prompt is queued or added to the turn, not both"));
             }
-            _ => None,
-        });
-        Ok(prompt.unwrap_or_default())
+            (true, false) => WhenBusy::Steer,
+            (false, true) => WhenBusy::Queue,
+            (false, false) => WhenBusy::Refuse,
+        };
+        let attachments = from_wire::attachments(request.attachments)?;
+        self.check_attachments(&id, &attachments).await?;
+        let command =
+            Command::Prompt { text: request.text, attachments, when_busy, by: signer.sign(BY.to_owned()) };
+        let applied = self.supervisor.command_once(&id, command, &request.client_key).await?;
+        Ok(told(&applied))
     }
 
     async fn cancel(&self, request: pb::CancelTurnRequest) -> Result<pb::CancelTurnResponse, Error> {
         let id = from_wire::session_id(&request.session_id)?;
-        let applied = self.supervisor.command(&id, Command::CancelTurn).await?;
+        let applied = self.supervisor.command_once(&id, Command::CancelTurn, &request.client_key).await?;
         Ok(pb::CancelTurnResponse { cancelled: !applied.events.is_empty() })
     }
 
@@ -79,4 +94,23 @@ impl Obey {
         self.supervisor.set_mode(&id, mode).await?;
         Ok(pb::SetModeResponse { mode: mode.name().to_owned() })
     }
+}
+
+/// Returns what became of a prompt: its turn, or its place in the queue.
+fn told(applied: &Applied) -> pb::PromptResponse {
+    let mut told = pb::PromptResponse::default();
+    for event in &applied.events {
+        match &event.kind {
+            EventKind::QueueChanged { change: QueueChange::Added { entry, .. } } => {
+                told.queued = entry.to_string();
+                told.seq = event.seq;
+            }
+            EventKind::TurnStarted { turn, .. } | EventKind::MessageAdded { turn, .. } => {
+                told.turn_id = turn.to_string();
+                told.seq = event.seq;
+            }
+            _ => {}
+        }
+    }
+    told
 }

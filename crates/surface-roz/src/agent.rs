@@ -5,6 +5,7 @@ use wire::roz::v1 as pb;
 use wire::roz::v1::agent_service_server::AgentService;
 
 use super::{Roz, RpcResult, answer};
+use surface::client_key::client_key;
 use surface::peer::Signer;
 use surface::pump::Messages;
 
@@ -17,7 +18,8 @@ impl AgentService for Roz {
         request: Request<Streaming<pb::SessionRequest>>,
     ) -> RpcResult<Self::StreamSessionStream> {
         let signer = Signer::of(request.extensions());
-        Ok(Response::new(self.session(request.into_inner(), signer)))
+        let key = client_key(request.metadata());
+        Ok(Response::new(self.session(request.into_inner(), signer, key)))
     }
 
     type WatchTeamStream = Messages<pb::TeamEvent>;

@@ -1,5 +1,7 @@
 //! Converts this surface's messages to our types. Pure; errors name the invalid field.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use domain::event::{Attachment, ClientTool};
 use domain::limits::TOOL_WAIT_MAX;
@@ -8,7 +10,6 @@ use runtime::environments::is_uuid;
 use serde_json::{Value, json};
 use wire::roz::v1 as pb;
 use wire::roz::v1::content_block::Block;
-use wire::roz::v1::content_part::Part;
 
 use crate::limits;
 use surface::structs;
@@ -68,10 +69,19 @@ pub(super) fn tools(tools: &[pb::ToolSchema]) -> Result<Vec<ClientTool>, Error> 
     if bytes > limits::TOOLS_MAX_BYTES {
         return Err(too_large("tools", bytes, limits::TOOLS_MAX_BYTES));
     }
+    let mut names = HashSet::new();
+    if let Some((at, twice)) =
+        tools.iter().enumerate().find(|(_, schema)| !names.insert(schema.name.as_str()))
+    {
+        return Err(Error::invalid(
+            &format!("tools[{at}].name"),
+            format_args!("{:?} is there twice", twice.name),
+        ));
+    }
     tools.iter().enumerate().map(|(at, schema)| tool(&format!("tools[{at}]"), schema)).collect()
 }
 
-fn too_large(field: &str, bytes: usize, most: usize) -> Error {
+pub(super) fn too_large(field: &str, bytes: usize, most: usize) -> Error {
     Error::new(ErrorCode::LimitReached, format!("{field}: {bytes} bytes; the limit is {most}"))
 }
 
@@ -154,70 +164,26 @@ pub(super) fn context(blocks: Vec<pb::ContentBlock>) -> Result<Vec<Attachment>, 
     Ok(files)
 }
 
-/// Converts the project context and the previous conversation to attachments for the first message.
-pub(super) fn past(
-    project_context: &[String],
-    history: &[pb::ConversationMessage],
-) -> Result<Vec<Attachment>, Error> {
-    let mut files = Vec::new();
-    if !project_context.is_empty() {
-        files.push(text_file("project_context", &project_context.join("\n\n")));
-    }
-    let mut told = String::new();
-    let mut images = Vec::new();
-    for (at, message) in history.iter().enumerate() {
-        let field = format!("history[{at}]");
-        if message.role.is_empty() {
-            return Err(Error::invalid(&format!("{field}.role"), "is required"));
-        }
-        for (part_at, part) in message.parts.iter().enumerate() {
-            let field = format!("{field}.parts[{part_at}]");
-            let text = told_part(&field, part, &mut images)?;
-            told.push_str(&format!("{}: {text}\n\n", message.role));
-        }
-    }
-    if !told.is_empty() {
-        files.push(text_file("conversation_so_far", told.trim_end()));
-    }
-    files.extend(images);
-    check_size(&files)?;
-    Ok(files)
-}
-
-/// Returns one part of the previous conversation as text; images are collected separately.
-fn told_part(field: &str, part: &pb::ContentPart, images: &mut Vec<Attachment>) -> Result<String, Error> {
-    Ok(match &part.part {
-        Some(Part::Text(text)) => text.text.clone(),
-        Some(Part::Thinking(thinking)) => format!("(thought) {}", thinking.thinking),
-        Some(Part::ToolUse(call)) => {
-            let input = call.input.as_ref().map(|input| structs::to_json(&format!("{field}.input"), input));
-            let input = input.transpose()?.unwrap_or_else(|| json!({}));
-            format!("(called {} as {} with {input})", call.name, call.id)
-        }
-        Some(Part::ToolResult(result)) => {
-            let how = if result.is_error { "failed" } else { "returned" };
-            format!("({} of {} {how}) {}", result.name, result.tool_use_id, result.content)
-        }
-        Some(Part::Image(image)) => {
-            let name = format!("image-{}", images.len() + 1);
-            images.push(file(field, &name, &image.media_type, &image.data)?);
-            format!("(image {name})")
-        }
-        None => return Err(Error::invalid(field, "is empty")),
-    })
-}
-
 /// Returns a text as an attachment.
 pub(super) fn text_file(name: &str, text: &str) -> Attachment {
+    text_of_type(name, "text/plain", text)
+}
+
+/// Returns a text as an attachment that agents take as a system message where they can.
+pub(super) fn system_text(name: &str, text: &str) -> Attachment {
+    text_of_type(name, Attachment::SYSTEM_MEDIA_TYPE, text)
+}
+
+fn text_of_type(name: &str, media_type: &str, text: &str) -> Attachment {
     Attachment {
         name: name.to_owned(),
-        media_type: "text/plain".to_owned(),
+        media_type: media_type.to_owned(),
         content: base64::engine::general_purpose::STANDARD.encode(text),
     }
 }
 
 /// Returns an attachment; the media type must be valid.
-fn file(field: &str, name: &str, media_type: &str, data: &[u8]) -> Result<Attachment, Error> {
+pub(super) fn file(field: &str, name: &str, media_type: &str, data: &[u8]) -> Result<Attachment, Error> {
     let known = media_type.split_once('/').is_some_and(|(kind, more)| !kind.is_empty() && !more.is_empty());
     if !known {
         return Err(Error::invalid(field, format_args!("{media_type:?} is no media type such as image/png")));
@@ -268,7 +234,8 @@ pub(super) fn result(result: &pb::ToolResult) -> (bool, String) {
     if result.truncated {
         add("(truncated)".to_owned());
     }
-    (result.success, text)
+    // A program that failed is no success, whatever its client says.
+    (result.success && result.exit_code.unwrap_or(0) == 0, text)
 }
 
 #[cfg(test)]
@@ -315,47 +282,13 @@ mod tests {
             let wrong = tools(&[schema("fine", Default::default()), schema(name, Default::default())]);
             assert!(wrong.unwrap_err().message.starts_with("tools[1].name: "), "{name}");
         }
+        let twice = tools(&[schema("a", Default::default()), schema("a", Default::default())]).unwrap_err();
+        assert_eq!(twice.message, "tools[1].name: \"a\" is there twice");
         let value = prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(f64::NAN)) };
         let parameters = Struct { fields: [("x".to_owned(), value)].into() };
         let garbage =
             pb::ToolSchema { parameters_schema: Some(parameters), ..schema("a", Default::default()) };
         assert!(tools(&[garbage]).unwrap_err().message.contains("parameters_schema.x"));
-    }
-
-    #[test]
-    fn the_past_is_told_part_by_part() {
-        let part = |part| pb::ContentPart { part: Some(part) };
-        let history = [pb::ConversationMessage {
-            role: "assistant".to_owned(),
-            parts: vec![
-                part(Part::Text(pb::TextContent { text: "hello".to_owned() })),
-                part(Part::ToolUse(pb::ToolUseContent {
-                    id: "t1".to_owned(),
-                    name: "look".to_owned(),
-                    input: None,
-                })),
-                part(Part::ToolResult(pb::ToolResultContent {
-                    tool_use_id: "t1".to_owned(),
-                    name: "look".to_owned(),
-                    content: "nothing".to_owned(),
-                    is_error: true,
-                })),
-                part(Part::Image(pb::ImageContent {
-                    media_type: "image/png".to_owned(),
-                    data: vec![1, 2, 3],
-                })),
-            ],
-        }];
-        let files = past(&["be kind".to_owned()], &history).unwrap();
-        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        assert_eq!(names, ["project_context", "conversation_so_far", "image-1"]);
-        let told = base64::engine::general_purpose::STANDARD.decode(&files[1].content).unwrap();
-        let told = String::from_utf8(told).unwrap();
-        assert!(told.contains("assistant: hello") && told.contains("(look of t1 failed) nothing"), "{told}");
-        assert!(past(&[], &[]).unwrap().is_empty());
-        let empty =
-            pb::ConversationMessage { role: "user".to_owned(), parts: vec![pb::ContentPart::default()] };
-        assert!(past(&[], &[empty]).is_err());
     }
 
     #[test]
@@ -367,6 +300,15 @@ mod tests {
         let error = check_size(&context(vec![block]).unwrap()).unwrap_err();
         assert_eq!(error.code, ErrorCode::LimitReached);
         assert!(error.message.contains(&surface::limits::ATTACHMENTS_MAX_BYTES.to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_result_with_an_exit_code_is_what_the_code_says() {
+        let of = |success, exit_code| {
+            result(&pb::ToolResult { success, exit_code, result: "x".to_owned(), ..Default::default() })
+        };
+        assert_eq!(of(true, Some(1)), (false, "x\nexit code 1".to_owned()));
+        assert_eq!((of(true, Some(0)).0, of(true, None).0, of(false, Some(0)).0), (true, true, false));
     }
 
     #[test]

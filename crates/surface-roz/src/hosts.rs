@@ -1,6 +1,8 @@
-//! `HostService`: registered machines. Only stores their records.
+//! `HostService`: registered machines. Only stores their records and what they report of themselves.
 
 use domain::Error;
+use host::clock;
+use runtime::environments::{NewHost, host_status};
 use storage::environments::HostRow;
 use tonic::Request;
 use wire::roz::v1 as pb;
@@ -40,10 +42,13 @@ impl HostService for Roz {
 impl Roz {
     async fn add_host(&self, request: pb::RegisterHostRequest) -> Result<pb::Host, Error> {
         from_wire::uuid("environment_id", &request.environment_id)?;
-        let capabilities = request.capabilities.into_iter().collect();
-        let environments = self.supervisor.environments();
-        let row = environments.register_host(request.name, &request.environment_id, &capabilities).await?;
-        Ok(host(row))
+        let new = NewHost {
+            name: request.name,
+            environment_id: request.environment_id,
+            capabilities: request.capabilities.into_iter().collect(),
+            ..NewHost::default()
+        };
+        self.supervisor.environments().register_host(new).await.map(host)
     }
 
     async fn host(&self, id: &str) -> Result<pb::Host, Error> {
@@ -53,15 +58,15 @@ impl Roz {
 }
 
 fn host(row: HostRow) -> pb::Host {
-    let at = Some(tasks::timestamp(row.created_at));
+    let status = host_status(&row, clock::now()).to_owned();
     pb::Host {
         id: row.id,
         name: row.name,
         environment_id: row.environment_id,
-        status: row.status,
+        status,
         // We wrote this JSON ourselves.
         capabilities: serde_json::from_str(&row.capabilities).unwrap_or_default(),
-        created_at: at,
-        last_heartbeat: at,
+        created_at: Some(tasks::timestamp(row.created_at)),
+        last_heartbeat: Some(tasks::timestamp(row.seen_at.unwrap_or(row.created_at))),
     }
 }

@@ -1,11 +1,15 @@
-//! The surface of `roz.v1`: sessions for programs that bring their own tools, tasks, hosts and teams. Must
-//! not know other surfaces.
+//! The surface of `roz.v1`: sessions for programs that bring their own tools, tasks, hosts, emergency stops and teams, over
+//! gRPC and REST. Must not know other surfaces.
 
 mod agent;
 mod from_wire;
+mod history;
 mod hosts;
 pub mod limits;
 mod permissions;
+mod rest;
+mod safety;
+mod starting;
 mod stream;
 mod tasks;
 mod team;
@@ -26,16 +30,21 @@ use tonic::service::Routes;
 use tonic::{Response, Status};
 use wire::roz::v1::agent_service_server::AgentServiceServer;
 use wire::roz::v1::host_service_server::HostServiceServer;
+use wire::roz::v1::safety_service_server::SafetyServiceServer;
 use wire::roz::v1::task_service_server::TaskServiceServer;
 
+use starting::StartingTasks;
+use surface::peer::Devices;
 use surface::status;
 
 /// What the surface needs to know about the daemon.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct RozConfig {
     /// The provider of sessions that name none; `None`: the first one that is installed.
     pub default_provider: Option<ProviderKind>,
     pub started_at: Timestamp,
+    /// Keeps the keys with which programs call.
+    pub devices: Arc<Devices>,
 }
 
 /// The services of this surface.
@@ -43,16 +52,26 @@ pub struct RozConfig {
 pub(crate) struct Roz {
     supervisor: Supervisor,
     about: Arc<RozConfig>,
+    starting: StartingTasks,
+    streams: stream::SessionStreams,
 }
 
 /// Adds the services of this surface to a router.
 pub fn routes(routes: Routes, supervisor: Supervisor, about: RozConfig) -> Routes {
-    let roz = Roz { supervisor, about: Arc::new(about) };
+    let roz = Roz {
+        supervisor,
+        about: Arc::new(about),
+        starting: StartingTasks::default(),
+        streams: Default::default(),
+    };
     let most = limits::STREAM_MESSAGE_MAX_BYTES;
-    routes
+    let rest = rest::router(roz.clone());
+    let routes = routes
         .add_service(AgentServiceServer::new(roz.clone()).max_decoding_message_size(most))
         .add_service(TaskServiceServer::new(roz.clone()).max_decoding_message_size(most))
-        .add_service(HostServiceServer::new(roz))
+        .add_service(HostServiceServer::new(roz.clone()))
+        .add_service(SafetyServiceServer::new(roz));
+    Routes::from(routes.into_axum_router().merge(rest))
 }
 
 type RpcResult<T> = Result<Response<T>, Status>;
@@ -90,9 +109,12 @@ impl Roz {
         if let Some(kind) = named.or(self.about.default_provider) {
             return Ok(kind);
         }
+        let path = std::env::var_os("PATH");
         let installed = |kind: &ProviderKind| {
             let provider = self.supervisor.providers().get(*kind);
-            provider.is_ok_and(|provider| !matches!(provider.availability(), Availability::Missing { .. }))
+            provider.is_ok_and(|provider| {
+                !matches!(provider.availability(path.as_deref()), Availability::Missing { .. })
+            })
         };
         PREFERRED.into_iter().find(installed).ok_or_else(|| {
             Error::new(

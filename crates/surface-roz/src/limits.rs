@@ -36,3 +36,9 @@ pub const TOOLS_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Longest reason that a client gives for cancelling its session; people read it.
 pub const REASON_MAX_BYTES: usize = 4 * 1024;
+
+/// How long a call waits for the session of a task whose agent is being started: longer than any agent takes.
+pub const TASK_START_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Records that a count of them reads at once: the longest page there is.
+pub const METRICS_PAGE: i64 = 500;

@@ -6,7 +6,8 @@ mod feed;
 mod messages;
 mod start;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::event::ClientTool;
 use domain::request::RequestSubject;
@@ -22,7 +23,7 @@ use wire::roz::v1::session_response::Response as Body;
 use super::{Roz, to_wire};
 use crate::limits;
 use feed::RozFeed;
-use messages::RozStream;
+use messages::{RozStream, StreamKey};
 use start::StartedSession;
 use surface::peer::Signer;
 use surface::pump::Messages;
@@ -36,17 +37,24 @@ impl Roz {
         &self,
         inbound: Streaming<pb::SessionRequest>,
         signer: Signer,
+        client_key: String,
     ) -> Messages<pb::SessionResponse> {
         let (sender, receiver) = mpsc::channel(surface::limits::STREAM_READY_MAX);
-        tokio::spawn(self.clone().serve(inbound, RozSender { sender }, signer));
+        tokio::spawn(self.clone().serve(inbound, RozSender { sender }, signer, client_key));
         Box::pin(ReceiverStream::new(receiver))
     }
 
-    async fn serve(self, mut inbound: Streaming<pb::SessionRequest>, line: RozSender, signer: Signer) {
+    async fn serve(
+        self,
+        mut inbound: Streaming<pb::SessionRequest>,
+        line: RozSender,
+        signer: Signer,
+        client_key: String,
+    ) {
         let Some(start) = first(&mut inbound, &line).await else { return };
         let mut early = VecDeque::new();
         let lazy_workbench = self.clone();
-        let opening = lazy_workbench.open(start);
+        let opening = lazy_workbench.open(start, &client_key);
         tokio::pin!(opening);
         let opened = loop {
             tokio::select! {
@@ -69,7 +77,10 @@ impl Roz {
             }
         };
         match opened {
-            Ok(opened) => self.run_stream(opened, inbound, early, line, signer).await,
+            Ok(opened) => {
+                let key = StreamKey { key: client_key.clone(), messages: 0 };
+                self.run_stream(opened, inbound, early, line, signer, key).await;
+            }
             Err(error) => line.fail(&error).await,
         }
     }
@@ -82,15 +93,16 @@ impl Roz {
         mut early: VecDeque<pb::SessionRequest>,
         line: RozSender,
         signer: Signer,
+        key: StreamKey,
     ) {
         let session = opened.snapshot.spec.id.clone();
-        let leaving = ClientAttachment { supervisor: self.supervisor.clone(), session: session.clone() };
+        let leaving = ClientAttachment::new(self.supervisor.clone(), session.clone(), self.streams.clone());
         if line.send_body(opened.greeting.clone()).await.is_err() {
             return;
         }
         let (last_word, is_last_word) = watch::channel(false);
         let feed = RozFeed::new(self.supervisor.clone(), &opened, line.clone(), is_last_word);
-        let mut run_stream = RozStream::new(self.supervisor.clone(), &opened, line.clone(), signer);
+        let mut run_stream = RozStream::new(self.supervisor.clone(), &opened, line.clone(), signer, key);
         let mut feed = tokio::spawn(feed.run());
         loop {
             let said = match early.pop_front() {
@@ -210,17 +222,52 @@ impl RozSender {
 struct ClientAttachment {
     supervisor: Supervisor,
     session: SessionId,
+    streams: SessionStreams,
 }
 
 impl ClientAttachment {
+    fn new(supervisor: Supervisor, session: SessionId, streams: SessionStreams) -> Self {
+        *streams.lock().entry(session.clone()).or_default() += 1;
+        Self { supervisor, session, streams }
+    }
+
     async fn take_tools(&self) {
-        take_tools(&self.supervisor, &self.session).await;
+        let is_only_one = self.streams.lock().get(&self.session).is_none_or(|streams| *streams < 2);
+        if is_only_one {
+            take_tools(&self.supervisor, &self.session).await;
+        }
+    }
+}
+
+/// How many streams each session has. A client that opens its stream again may be there before the end of the old one is
+/// noticed, which must not take the new one's tools away.
+#[derive(Clone, Default)]
+pub(super) struct SessionStreams(Arc<Mutex<HashMap<SessionId, usize>>>);
+
+impl SessionStreams {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a stream less; returns whether it was the last one of its session.
+    fn leave(&self, session: &SessionId) -> bool {
+        let mut streams = self.lock();
+        let left = streams.get(session).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            streams.remove(session);
+        } else {
+            streams.insert(session.clone(), left);
+        }
+        left == 0
     }
 }
 
 impl Drop for ClientAttachment {
     fn drop(&mut self) {
         let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
+        if !self.streams.leave(&session) {
+            return;
+        }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 take_tools(&supervisor, &session).await;

@@ -1,11 +1,15 @@
 //! `TaskService`: prompts that run as separate sessions. A task's record holds what was requested; its
 //! progress is read from the session's journal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use domain::limits::PROMPT_MAX_BYTES;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
-use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId, Status as SessionStatus, StopMode};
+use domain::{
+    Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, Status as SessionStatus, StopMode,
+};
 use domain::{Timeouts, Timestamp};
 use runtime::Snapshot;
 use runtime::environments::NewTask;
@@ -16,11 +20,17 @@ use tonic::Request;
 use wire::roz::v1 as pb;
 use wire::roz::v1::task_service_server::TaskService;
 
+use super::starting::TaskStart;
 use super::stream::{session_in, waiting_permission};
-use super::{Roz, RpcResult, answer, from_wire};
+use super::{Roz, RpcResult, answer, from_wire, safety};
+use crate::limits;
+use surface::client_key::client_key;
 use surface::peer::Signer;
 use surface::pump::Messages;
 use surface::{shorten, status, structs};
+
+/// What the record of a task says that was cancelled before its agent was started.
+const CANCELLED: &str = "cancelled before it started";
 
 /// How often a task without a session is polled.
 const SESSION_POLL: Duration = Duration::from_millis(50);
@@ -33,8 +43,8 @@ pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
 #[tonic::async_trait]
 impl TaskService for Roz {
     async fn create_task(&self, request: Request<pb::CreateTaskRequest>) -> RpcResult<pb::Task> {
-        let request = request.into_inner();
-        answer(self.begin_task(request).await)
+        let key = client_key(request.metadata());
+        answer(self.begin_task(request.into_inner(), &key).await)
     }
 
     async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> RpcResult<pb::Task> {
@@ -51,13 +61,16 @@ impl TaskService for Roz {
         &self,
         request: Request<pb::CancelTaskRequest>,
     ) -> RpcResult<pb::CancelTaskResponse> {
+        let key = client_key(request.metadata());
         let request = request.into_inner();
-        answer(self.end_task(&request.id).await.map(|()| pb::CancelTaskResponse {}))
+        answer(self.end_task(&request.id, &key).await.map(|()| pb::CancelTaskResponse {}))
     }
 
     async fn approve_tool_use(&self, request: Request<pb::ApproveToolUseRequest>) -> RpcResult<pb::Task> {
-        let by = Signer::of(request.extensions()).sign("roz".to_owned());
-        answer(self.approve(request.into_inner(), by).await)
+        let by = Signer::of(request.extensions()).sign_answer("roz".to_owned());
+        let key = client_key(request.metadata());
+        let approving = async { self.approve(request.into_inner(), by?, &key).await };
+        answer(approving.await)
     }
 
     type StreamTaskStatusStream = Messages<pb::TaskStatusUpdate>;
@@ -73,59 +86,70 @@ impl TaskService for Roz {
 
 impl Roz {
     /// Stores a task and starts its session in the background.
-    async fn begin_task(&self, request: pb::CreateTaskRequest) -> Result<pb::Task, Error> {
+    pub(super) async fn begin_task(
+        &self,
+        request: pb::CreateTaskRequest,
+        client_key: &str,
+    ) -> Result<pb::Task, Error> {
         if request.prompt.trim().is_empty() {
             return Err(Error::invalid("prompt", "is required"));
         }
+        if request.prompt.len() > PROMPT_MAX_BYTES {
+            let length = request.prompt.len();
+            let problem = format_args!("is {length} bytes long; the limit is {PROMPT_MAX_BYTES}");
+            return Err(Error::invalid("prompt", problem));
+        }
         let environment = self.environment(&request.environment_id).await?;
+        safety::check_running(&environment)?;
         self.check_host(request.host_id.as_ref()).await?;
         let parent = match request.parent_task_id.as_deref().filter(|id| !id.is_empty()) {
             None => None,
             Some(id) => {
                 from_wire::uuid("parent_task_id", id)?;
-                Some(self.session_of(&self.supervisor.environments().task(id).await?)?)
+                let parent = self.supervisor.environments().task(id).await?;
+                if !parent.error.is_empty() {
+                    return Err(no_session(&parent));
+                }
+                Some(parent)
             }
         };
-        let row = self
-            .supervisor
-            .environments()
-            .create_task(NewTask {
-                prompt: request.prompt,
-                environment_id: environment.id.clone(),
-                host_id: request.host_id.unwrap_or_default(),
-                parent_task_id: request.parent_task_id.unwrap_or_default(),
-            })
-            .await?;
+        let new = NewTask {
+            prompt: request.prompt,
+            environment_id: environment.id.clone(),
+            host_id: request.host_id.unwrap_or_default(),
+            parent_task_id: request.parent_task_id.unwrap_or_default(),
+        };
+        let (row, is_new) = self.supervisor.environments().create_task(new, client_key).await?;
+        if !is_new {
+            return self.task(&row.id).await;
+        }
         let timeout = request.timeout_secs.filter(|seconds| *seconds > 0);
         let timeout = timeout.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let (roz, task) = (self.clone(), row.clone());
-        tokio::spawn(async move { roz.run_task(task, &environment, timeout, parent).await });
+        let start = self.starting.begin(&row.id);
+        tokio::spawn(async move { roz.run_task(start, task, &environment, timeout, parent).await });
         Ok(task_message(row, "pending"))
     }
 
-    /// Starts the session of a task and stores its id, or the error.
+    /// Starts the session of a task and stores its id, or the error. A task that is cancelled meanwhile ends at once.
     async fn run_task(
         &self,
+        start: TaskStart,
         mut row: TaskRow,
         environment: &EnvironmentRow,
         timeout: Option<Duration>,
-        parent: Option<SessionId>,
+        parent: Option<TaskRow>,
     ) {
-        let model = from_wire::model(&environment.model);
-        let started = match self.provider(environment, &model) {
-            Ok(provider) => {
-                let mut new = session_in(environment, provider, model.of(provider));
-                new.initial_message.clone_from(&row.prompt);
-                new.task_id.clone_from(&row.id);
-                new.timeout = timeout;
-                new.parent.clone_from(&parent);
-                let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
-                new.upkeep = Timeouts { idle_wait, ..new.upkeep };
-                let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
-                self.supervisor.create_prepared(new, vec![offered]).await
-            }
-            Err(error) => Err(error),
+        let parent = match parent {
+            Some(parent) => self.session_of(parent).await.map(Some),
+            None => Ok(None),
         };
+        let started = match &parent {
+            Ok(parent) if start.launch() => self.start_task(&row, environment, timeout, parent.clone()).await,
+            Ok(_) => Err(Error::new(ErrorCode::WrongState, CANCELLED)),
+            Err(error) => Err(error.clone()),
+        };
+        let parent = parent.ok().flatten();
         row.updated_at = host::clock::now();
         match started {
             Ok(snapshot) => row.session_id = snapshot.spec.id.to_string(),
@@ -137,6 +161,13 @@ impl Roz {
         if let Err(error) = self.supervisor.environments().put_task(row).await {
             tracing::error!(task, %error, "cannot write down the session of a task");
         }
+        // After the session is written down, so that every cancel finds the one or the other.
+        if start.finish()
+            && !session.as_str().is_empty()
+            && let Err(error) = self.end_session(&session, "").await
+        {
+            tracing::warn!(task, %error, "cannot cancel a task that was cancelled before it started");
+        }
         if let Some(parent) = parent.filter(|_| !session.as_str().is_empty())
             && let Err(error) = self.supervisor.tell_of_worker(&parent, &session, None, title).await
         {
@@ -144,17 +175,44 @@ impl Roz {
         }
     }
 
-    /// Returns the session of a task, or an error if it has none.
-    pub(super) fn session_of(&self, row: &TaskRow) -> Result<SessionId, Error> {
+    /// Starts the session of a task.
+    async fn start_task(
+        &self,
+        row: &TaskRow,
+        environment: &EnvironmentRow,
+        timeout: Option<Duration>,
+        parent: Option<SessionId>,
+    ) -> Result<Arc<Snapshot>, Error> {
+        // Looked at again: the task is on record now, so that a stop from here on finds it.
+        safety::check_running(&self.environment(&environment.id).await?)?;
+        let model = from_wire::model(&environment.model);
+        let provider = self.provider(environment, &model)?;
+        let mut new = session_in(environment, provider, model.of(provider));
+        new.initial_message.clone_from(&row.prompt);
+        new.task_id.clone_from(&row.id);
+        new.timeout = timeout;
+        new.parent = parent;
+        let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
+        new.upkeep = Timeouts { idle_wait, ..new.upkeep };
+        let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
+        self.supervisor.create_prepared(new, vec![offered]).await
+    }
+
+    /// Returns the session of a task; waits for it while its agent is being started. An error if it has none.
+    pub(super) async fn session_of(&self, mut row: TaskRow) -> Result<SessionId, Error> {
+        if row.session_id.is_empty() && row.error.is_empty() {
+            // After the deadline the row says what there is.
+            let _ = tokio::time::timeout(limits::TASK_START_WAIT, self.starting.over(&row.id)).await;
+            row = self.supervisor.environments().task(&row.id).await?;
+        }
         if row.session_id.is_empty() {
-            let why = if row.error.is_empty() { "has not started yet" } else { row.error.as_str() };
-            return Err(Error::new(ErrorCode::WrongState, format!("task {} has no session: {why}", row.id)));
+            return Err(no_session(&row));
         }
         Ok(SessionId::new(row.session_id.as_str()))
     }
 
     /// Returns a task with its current status.
-    async fn task(&self, id: &str) -> Result<pb::Task, Error> {
+    pub(super) async fn task(&self, id: &str) -> Result<pb::Task, Error> {
         from_wire::uuid("id", id)?;
         let row = self.supervisor.environments().task(id).await?;
         let (word, _) = self.task_status(&row).await?;
@@ -162,7 +220,7 @@ impl Roz {
     }
 
     /// Lists tasks page by page.
-    async fn tasks(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Error> {
+    pub(super) async fn tasks(&self, request: pb::ListTasksRequest) -> Result<pb::ListTasksResponse, Error> {
         let mut data = Vec::new();
         let mut bytes = 0;
         for row in self.supervisor.environments().tasks(request.limit, request.offset).await? {
@@ -179,9 +237,18 @@ impl Roz {
 
     /// Returns the published status of a task, and its detail.
     async fn task_status(&self, row: &TaskRow) -> Result<(&'static str, String), Error> {
+        if let Some(reason) = safety::stop_reason(row) {
+            return Ok(("safety_stop", reason.to_owned()));
+        }
         if row.session_id.is_empty() {
+            if row.error.ends_with(CANCELLED) {
+                return Ok(("cancelled", String::new()));
+            }
             if !row.error.is_empty() {
                 return Ok(("failed", row.error.clone()));
+            }
+            if self.starting.is_launched(&row.id) {
+                return Ok(("provisioning", String::new()));
             }
             // The daemon that should have started its session is gone.
             let lost = row.created_at < self.about.started_at;
@@ -214,24 +281,55 @@ impl Roz {
         })
     }
 
-    /// Cancels a task's turn and stops its session. A session that has already stopped is not an error.
-    async fn end_task(&self, id: &str) -> Result<(), Error> {
+    /// Returns the published status of a task.
+    pub(super) async fn status_word(&self, row: &TaskRow) -> Result<&'static str, Error> {
+        Ok(self.task_status(row).await?.0)
+    }
+
+    /// Returns whether a task has ended.
+    pub(super) async fn has_ended(&self, row: &TaskRow) -> Result<bool, Error> {
+        Ok(is_final(self.status_word(row).await?))
+    }
+
+    /// Cancels a task: at once, or as soon as its agent has started. One that did not start has ended already.
+    pub(super) async fn end_task(&self, id: &str, client_key: &str) -> Result<(), Error> {
         from_wire::uuid("id", id)?;
+        let is_starting = self.starting.cancel(id);
         let row = self.supervisor.environments().task(id).await?;
-        let session = self.session_of(&row)?;
-        self.supervisor.command(&session, Command::CancelTurn).await?;
-        match self.supervisor.stop(&session, StopMode::Graceful).await {
+        if is_starting || row.session_id.is_empty() {
+            return Ok(());
+        }
+        self.end_session(&SessionId::new(row.session_id.as_str()), client_key).await
+    }
+
+    /// Cancels a session's turn and stops it. A session that has already stopped is not an error.
+    async fn end_session(&self, session: &SessionId, client_key: &str) -> Result<(), Error> {
+        let cancelled = self.supervisor.command_once(session, Command::CancelTurn, client_key).await?;
+        // What was started again since then is not meant by a repeated call.
+        if cancelled.is_repeated {
+            return Ok(());
+        }
+        match self.supervisor.stop(session, StopMode::Graceful).await {
             Err(error) if error.code == ErrorCode::AlreadyStopped => Ok(()),
             stopped => stopped.map(drop),
         }
     }
 
-    async fn approve(&self, request: pb::ApproveToolUseRequest, by: String) -> Result<pb::Task, Error> {
+    pub(super) async fn approve(
+        &self,
+        request: pb::ApproveToolUseRequest,
+        by: String,
+        client_key: &str,
+    ) -> Result<pb::Task, Error> {
         from_wire::uuid("task_id", &request.task_id)?;
         let row = self.supervisor.environments().task(&request.task_id).await?;
-        let session = self.session_of(&row)?;
+        let session = self.session_of(row).await?;
         let snapshot = self.supervisor.snapshot(&session).await?;
-        let Some((id, tool)) = waiting_permission(&snapshot, &request.tool_call_id) else {
+        // A repeated call finds what it has settled.
+        let settled =
+            || settled_permission(&snapshot, &request.tool_call_id).filter(|_| !client_key.is_empty());
+        let found = waiting_permission(&snapshot, &request.tool_call_id).or_else(settled);
+        let Some((id, tool)) = found else {
             return Err(Error::new(
                 ErrorCode::RequestNotFound,
                 format!("tool_call_id: nothing waits under {:?}", request.tool_call_id),
@@ -246,9 +344,10 @@ impl Roz {
         };
         let updated_input = modifier.filter(|_| request.approved);
         self.supervisor
-            .command(
+            .command_once(
                 &session,
                 Command::Decide { request: id, decision, message, updated_input, grant: None, by },
+                client_key,
             )
             .await?;
         self.task(&request.task_id).await
@@ -315,13 +414,7 @@ async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), 
         return Ok(());
     };
     loop {
-        let events = match cursor.next().await {
-            Err(error) if error.code == ErrorCode::EventsExpired => {
-                cursor.skip_removed().await?;
-                continue;
-            }
-            events => events?,
-        };
+        let events = cursor.next_kept().await?;
         let moves = |kind: &EventKind| {
             matches!(
                 kind,
@@ -349,8 +442,14 @@ fn waiting(snapshot: &Snapshot) -> String {
     approval.map(|call| format!("waiting_approval {call}")).unwrap_or_default()
 }
 
+/// Returns the error of a task without a session.
+fn no_session(row: &TaskRow) -> Error {
+    let why = if row.error.is_empty() { "its agent has not started" } else { row.error.as_str() };
+    Error::new(ErrorCode::WrongState, format!("task {} has no session: {why}", row.id))
+}
+
 fn is_final(word: &str) -> bool {
-    matches!(word, "succeeded" | "failed" | "cancelled")
+    matches!(word, "succeeded" | "failed" | "cancelled" | "safety_stop")
 }
 
 /// Returns the status of a task whose turn has ended.
@@ -377,4 +476,13 @@ fn task_message(row: TaskRow, word: &str) -> pb::Task {
         created_at: Some(timestamp(row.created_at)),
         updated_at: Some(timestamp(row.updated_at)),
     }
+}
+/// Returns the permission for a call that was settled, with its tool.
+fn settled_permission(snapshot: &Snapshot, call: &str) -> Option<(RequestId, String)> {
+    snapshot.state.settled.iter().rev().find_map(|settled| match &settled.request.ask {
+        RequestSubject::Permission(ask) if ask.call.as_ref().is_some_and(|known| known.as_str() == call) => {
+            Some((settled.request.id, ask.tool.clone()))
+        }
+        _ => None,
+    })
 }

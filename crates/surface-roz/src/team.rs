@@ -2,10 +2,13 @@
 //! nothing. The stream ends when the task and all its workers have ended.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
+use domain::answer::AnswerText;
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, EventKind, SessionId};
+use domain::{Error, ErrorCode, Event, EventKind, SessionId};
 use runtime::Supervisor;
+use runtime::journal::Cursor;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -14,7 +17,9 @@ use wire::roz::v1::team_event::Event as Body;
 
 use super::{Roz, from_wire};
 use crate::limits;
-use surface::pump::Messages;
+use storage::environments::TaskRow;
+use surface::follow::{self, FollowEnd, Follower};
+use surface::pump::{Flow, Messages};
 use surface::status;
 
 type Sender = mpsc::Sender<Result<pb::TeamEvent, Status>>;
@@ -27,14 +32,22 @@ impl Roz {
         } else {
             from_wire::uuid("task_id", id)?;
             let row = self.supervisor.environments().task(id).await?;
-            (self.session_of(&row)?, row.host_id)
+            let host = row.host_id.clone();
+            match self.session_of(row).await {
+                Ok(session) => (session, host),
+                // A task whose agent did not start has no team.
+                Err(error) if error.code == ErrorCode::WrongState => {
+                    return Ok(Box::pin(tokio_stream::empty()));
+                }
+                Err(error) => return Err(error),
+            }
         };
         self.supervisor.snapshot(&lead).await?;
         let (sender, receiver) = mpsc::channel(limits::TEAM_READY_MAX);
         let task = id.to_owned();
         let member =
             TeamMember { supervisor: self.supervisor.clone(), session: lead, is_lead: true, task, host };
-        tokio::spawn(member.follow(sender));
+        tokio::spawn(member.send_events(sender));
         Ok(Box::pin(ReceiverStream::new(receiver)))
     }
 }
@@ -49,14 +62,21 @@ struct TeamMember {
     host: String,
 }
 
-/// The watcher is gone.
-struct WatcherGone;
-
 impl TeamMember {
-    /// Follows a member's journal. Boxed, because workers can have workers.
-    fn follow(self, sender: Sender) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    /// Sends a member's events from the beginning of its journal until its session ends. Boxed, because workers can
+    /// have workers.
+    fn send_events(self, sender: Sender) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            if let Err(error) = self.stream_events(&sender).await
+            let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
+            let mut member = self;
+            let worker = member.worker_id().await;
+            let view = WorkerView { worker, settled: false, answer: AnswerText::default() };
+            let mut feed = TeamFeed { member, view, sender: sender.clone(), may_have_ended: false };
+            let followed = match supervisor.events_after(&session, 0).await {
+                Ok(cursor) => follow::follow(cursor, &mut feed).await,
+                Err(error) => Err(error.into()),
+            };
+            if let Err(FollowEnd::Failed(error)) = followed
                 && error.code != ErrorCode::SessionNotFound
             {
                 // A watcher that has left does not need the reason.
@@ -65,65 +85,89 @@ impl TeamMember {
         })
     }
 
-    /// Streams one member's events from the beginning of its journal until its session ends.
-    async fn stream_events(&self, sender: &Sender) -> Result<(), Error> {
-        let mut cursor = self.supervisor.events_after(&self.session, 0).await?;
-        let mut view = WorkerView { worker: self.session.to_string(), settled: false };
-        loop {
-            let events = tokio::select! {
-                events = cursor.next() => events,
-                () = sender.closed() => return Ok(()),
-            };
-            let events = match events {
-                Err(error) if error.code == ErrorCode::EventsExpired => {
-                    cursor.skip_removed().await?;
-                    continue;
-                }
-                events => events?,
-            };
-            for event in events {
-                if self.show(&mut view, &event.kind, sender).await.is_err() {
-                    return Ok(());
-                }
-                let ended = matches!(&event.kind, EventKind::StatusChanged { to, .. } if to.is_terminal());
-                // A session that was restarted meanwhile continues.
-                if ended && self.has_ended().await? && cursor.seq() >= cursor.newest() {
-                    return Ok(());
-                }
+    /// Returns the id by which watchers know a worker: that of its task, whose host is then the worker's, else of its session.
+    async fn worker_id(&mut self) -> String {
+        match self.own_task().await {
+            Some(row) if !self.is_lead => {
+                self.host = row.host_id;
+                row.id
             }
+            _ => self.session.to_string(),
         }
     }
 
-    async fn has_ended(&self) -> Result<bool, Error> {
-        Ok(self.supervisor.snapshot(&self.session).await?.state.status.is_terminal())
+    /// Returns the task that the session runs. A worker that an agent starts has the task of its parent, and none of its own.
+    async fn own_task(&self) -> Option<TaskRow> {
+        let snapshot = self.supervisor.snapshot(&self.session).await.ok()?;
+        let task = &snapshot.spec.task_id;
+        if let Some(parent) = &snapshot.spec.parent
+            && self.supervisor.snapshot(parent).await.ok()?.spec.task_id == *task
+        {
+            return None;
+        }
+        self.supervisor.environments().task(task).await.ok()
+    }
+}
+
+/// Sends the events of one member to a watcher.
+struct TeamFeed {
+    member: TeamMember,
+    view: WorkerView,
+    sender: Sender,
+    /// An event said that the session has ended.
+    may_have_ended: bool,
+}
+
+impl Follower for TeamFeed {
+    type Signal = ();
+
+    async fn take(&mut self, events: Vec<Arc<Event>>) -> Result<Flow, FollowEnd> {
+        for event in events {
+            self.show(&event.kind).await?;
+            self.may_have_ended |=
+                matches!(&event.kind, EventKind::StatusChanged { to, .. } if to.is_terminal());
+        }
+        Ok(Flow::More)
     }
 
+    async fn signal(&mut self) -> Result<(), FollowEnd> {
+        self.sender.closed().await;
+        Err(FollowEnd::ClientGone)
+    }
+
+    async fn before_wait(&mut self, cursor: &Cursor) -> Result<Flow, FollowEnd> {
+        if !self.may_have_ended || cursor.seq() < cursor.newest() {
+            return Ok(Flow::More);
+        }
+        // A session that was restarted meanwhile continues.
+        let snapshot = self.member.supervisor.snapshot(&self.member.session).await?;
+        Ok(if snapshot.state.status.is_terminal() { Flow::Done } else { Flow::More })
+    }
+}
+
+impl TeamFeed {
     /// Sends the messages for one event. A worker with its own session is followed separately.
-    async fn show(
-        &self,
-        view: &mut WorkerView,
-        kind: &EventKind,
-        sender: &Sender,
-    ) -> Result<(), WatcherGone> {
+    async fn show(&mut self, kind: &EventKind) -> Result<(), FollowEnd> {
+        let Self { member: this, view, sender, .. } = self;
         let mut bodies = Vec::new();
         if let EventKind::WorkerStarted { worker, .. } = kind
             && worker.starts_with(domain::id::SESSION_PREFIX)
         {
             let member = TeamMember {
-                supervisor: self.supervisor.clone(),
+                supervisor: this.supervisor.clone(),
                 session: SessionId::new(worker.as_str()),
                 is_lead: false,
-                task: self.task.clone(),
-                host: self.host.clone(),
+                task: this.task.clone(),
+                host: this.host.clone(),
             };
-            tokio::spawn(member.follow(sender.clone()));
-        } else if self.is_lead {
-            own_worker(kind, &self.host, &self.task, &mut bodies);
+            tokio::spawn(member.send_events(sender.clone()));
+        } else if this.is_lead {
+            own_worker(kind, &this.host, &this.task, &mut bodies);
         } else {
-            view.take(kind, &self.host, &self.task, &mut bodies);
+            view.take(kind, &this.host, &this.task, &mut bodies);
         }
         for body in bodies {
-            sender.send(Ok(pb::TeamEvent { event: Some(body) })).await.map_err(|_| WatcherGone)?;
+            sender.send(Ok(pb::TeamEvent { event: Some(body) })).await?;
         }
         Ok(())
     }
@@ -136,7 +180,7 @@ fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
             worker_id: worker.clone(),
             host_id: host.to_owned(),
         })),
-        EventKind::WorkerFinished { worker, ok, summary }
+        EventKind::WorkerFinished { worker, ok, summary, .. }
             if !worker.starts_with(domain::id::SESSION_PREFIX) =>
         {
             let worker_id = worker.clone();
@@ -157,12 +201,14 @@ struct WorkerView {
     worker: String,
     /// The result of its last turn was reported.
     settled: bool,
+    answer: AnswerText,
 }
 
 impl WorkerView {
     /// Converts an event of a worker's session.
     fn take(&mut self, kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
         let worker_id = self.worker.clone();
+        self.answer.take(kind);
         match kind {
             EventKind::SessionCreated { .. } => {
                 let host_id = host.to_owned();
@@ -180,7 +226,7 @@ impl WorkerView {
             }
             EventKind::TurnEnded { reason: EndReason::Completed, text, .. } => {
                 self.settled = true;
-                let result = text.clone();
+                let result = self.answer.answer(text).to_owned();
                 out.push(Body::WorkerCompleted(pb::WorkerCompleted { worker_id, result }));
             }
             EventKind::TurnEnded { reason, error, .. } => {
@@ -222,7 +268,7 @@ mod tests {
     use super::*;
 
     fn taken(kinds: &[EventKind]) -> Vec<String> {
-        let mut view = WorkerView { worker: "w".to_owned(), settled: false };
+        let mut view = WorkerView { worker: "w".to_owned(), settled: false, answer: AnswerText::default() };
         let mut out = Vec::new();
         for kind in kinds {
             view.take(kind, "h", "t", &mut out);

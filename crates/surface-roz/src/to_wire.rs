@@ -1,12 +1,16 @@
 //! Converts our types to this surface's messages. Pure. Handles every kind of event.
 
+mod activity;
+
 use std::collections::HashMap;
 
 use domain::event::ClientTool;
 use domain::request::{RequestOutcome, RequestSubject};
 use domain::tools::{self, ClientToolQueue, Sources};
 use domain::turn::{COMPACT, EndReason};
-use domain::{Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Usage};
+use domain::{
+    Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Timestamp, Usage,
+};
 use runtime::Snapshot;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
@@ -40,7 +44,7 @@ pub(super) fn error(code: &str, message: impl Into<String>, retryable: bool) -> 
 pub(super) fn failure(failure: &Error) -> Body {
     let code = match failure.code.kind() {
         ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exhausted => "invalid_argument",
-        ErrorKind::Denied => "unauthenticated",
+        ErrorKind::Denied | ErrorKind::Unauthenticated => "unauthenticated",
         ErrorKind::State if failure.code == ErrorCode::SandboxFailed => "invalid_argument",
         ErrorKind::State | ErrorKind::Deadline | ErrorKind::Unavailable | ErrorKind::Internal => "internal",
     };
@@ -98,6 +102,8 @@ pub(super) struct RozProjector {
     context: (Option<u64>, Option<u64>),
     activity: (String, String),
     presence: String,
+    /// The session as it was after the last event, which says what its agent does.
+    session: Option<Box<activity::FollowedSession>>,
     /// The session has ended.
     ended: bool,
 }
@@ -112,6 +118,7 @@ impl RozProjector {
             sources: state.tools.clone(),
             messages: state.context_messages,
             context: (state.context_tokens, window),
+            session: Some(Box::new(activity::FollowedSession::new(snapshot))),
             ..Self::default()
         }
     }
@@ -136,6 +143,9 @@ impl RozProjector {
     /// Appends the messages of one event.
     pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::SessionResponse>) {
         let mut bodies = Vec::new();
+        if let Some(session) = &mut self.session {
+            session.follow(event);
+        }
         self.bodies(event, &mut bodies);
         out.extend(bodies.into_iter().map(response));
     }
@@ -161,7 +171,7 @@ impl RozProjector {
                 self.active("calling_tool", tool, out);
                 self.present(if physical { "full" } else { "mini" }, tool, out);
             }
-            EventKind::ToolFinished { .. } => self.active("thinking", "", out),
+            EventKind::ToolFinished { .. } => self.active_again(event.at, out),
             EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => self.request(event, out),
             EventKind::UsageReported { usage, context_tokens, context_window } => {
                 self.usage.add(usage);
@@ -199,6 +209,12 @@ impl RozProjector {
             | EventKind::WorkerProgressed { .. }
             | EventKind::WorkerFinished { .. }
             | EventKind::InputHolderChanged { .. }
+            | EventKind::QueueChanged { .. }
+            | EventKind::BudgetChanged { .. }
+            | EventKind::RateLimited { .. }
+            | EventKind::RateLimitEnded {}
+            | EventKind::ArchiveChanged { .. }
+            | EventKind::SessionForked { .. }
             | EventKind::Notice { .. }
             | EventKind::ActivityReported { .. }
             | EventKind::Unparsed { .. } => {}
@@ -277,7 +293,7 @@ impl RozProjector {
                 let decided =
                     matches!(outcome, RequestOutcome::Decided { .. } | RequestOutcome::Withdrawn { .. });
                 if decided && self.activity.0 == "waiting_approval" {
-                    self.active("thinking", "", out);
+                    self.active_again(event.at, out);
                 }
             }
             _ => {}
@@ -335,6 +351,13 @@ impl RozProjector {
             let state = state.to_owned();
             out.push(Body::ActivityUpdate(pb::ActivityUpdate { state, detail, progress: None }));
         }
+    }
+
+    /// Reports what the agent does after something ended: another call, another approval, or thinking.
+    fn active_again(&mut self, at: Timestamp, out: &mut Vec<Body>) {
+        let now = self.session.as_ref().map(|session| session.activity(at));
+        let (state, detail) = now.unwrap_or(("thinking", String::new()));
+        self.active(state, &detail, out);
     }
 
     /// Reports how visible the agent should be, if that has changed.

@@ -15,11 +15,11 @@ mod tests;
 use domain::{Error, ErrorCode, SessionId};
 use wire::access::{ACP, Effect, GRPC, Protocol, REST, Row, SessionIn, TOOLS, Who};
 
-pub use audited::{Recorder, Summary, origin_here, record, row_of, served_from};
+pub use audited::{OnlyRead, Recorder, Summary, origin_here, record, row_of, served_from};
 pub use document::{cells, page};
 pub use guard::{guard, not_json, read as read_body};
 
-use crate::peer::{Caller, Role};
+use crate::peer::{Caller, MayAnswer, Role};
 
 /// The method name of the row for tools that clients of a session registered.
 const CLIENT_TOOLS: &str = "*";
@@ -114,15 +114,28 @@ pub fn decide(row: &Row, caller: &Caller, tunnelled: bool) -> Verdict {
     }
     match (row.who, caller) {
         (Who::Anyone, _) | (_, Caller::User) => Verdict::Allowed,
+        // Only what its scopes name: a key is never the user, and what has no scope is not for keys.
+        (Who::User | Who::Agent | Who::Bridge, Caller::ApiKey(key)) => match row.scope {
+            Some(scope) if key.has(scope) => Verdict::Allowed,
+            _ => Verdict::Refused(refusal(row, caller)),
+        },
         (Who::Agent | Who::Bridge, Caller::Agent(own)) => match row.session {
             SessionIn::Caller => Verdict::Allowed,
             SessionIn::Field { .. } => Verdict::OwnSession(own.clone()),
             SessionIn::None => Verdict::Refused(refusal(row, caller)),
         },
+        // Whoever changes what others may do answers their requests, too.
+        (Who::User | Who::Agent | Who::Bridge, Caller::Device(device))
+            if device.answers == MayAnswer::KeyIsKeptHere
+                && (row.effect == Effect::Administers || row.who == Who::Bridge) =>
+        {
+            Verdict::Refused(not_allowed(format!("device {} {}", device.name, crate::peer::KEPT_HERE)))
+        }
         (Who::User | Who::Agent, Caller::Device(device)) if device.role >= role(row.effect) => {
             Verdict::Allowed
         }
         (Who::Bridge, Caller::Device(device)) if device.role == Role::Owner => Verdict::Allowed,
+        (Who::User | Who::Agent, Caller::Page) if row.effect == Effect::Reads => Verdict::Allowed,
         (Who::User | Who::Agent | Who::Bridge, _) => Verdict::Refused(refusal(row, caller)),
     }
 }
@@ -174,6 +187,16 @@ fn refusal(row: &Row, caller: &Caller) -> Error {
             "only the daemon's own user may call {method}; the token lets other users ask for health, reflection and \
              documents"
         ),
+        Caller::Page => format!(
+            "a page without a key may only look, and {method} does more; open the page with obey web, or send \
+             `Authorization: Bearer KEY` of a device (obey device add)"
+        ),
+        Caller::ApiKey(key) => match row.scope {
+            Some(scope) => {
+                format!("the key {} may not call {method}; that takes the scope {}", key.name, scope.name())
+            }
+            None => format!("keys may not call {method}, whatever their scopes; its user can"),
+        },
         Caller::Device(device) => format!(
             "the device {} has the role {}, which may not call {method}; that takes the role {}",
             device.name,

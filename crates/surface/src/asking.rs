@@ -123,14 +123,7 @@ async fn settled(
 ) -> Result<RequestAnswer, Error> {
     let mut cursor = supervisor.events_after(session, after).await?;
     loop {
-        let events = match cursor.next().await {
-            Err(error) if error.code == ErrorCode::EventsExpired => {
-                cursor.skip_removed().await?;
-                continue;
-            }
-            events => events?,
-        };
-        for event in events {
+        for event in cursor.next_kept().await? {
             if let EventKind::RequestSettled { request: settled, outcome, message, by, .. } = &event.kind
                 && *settled == request
             {

@@ -3,6 +3,8 @@
 
 pub mod access;
 pub mod asking;
+pub mod client_key;
+pub mod follow;
 pub mod limits;
 pub mod peer;
 pub mod pump;

@@ -56,3 +56,9 @@ pub const AUDIT_SESSION_MAX_BYTES: usize = 256;
 
 /// How much of a campaign's name a row of the audit shows: it is the caller's text.
 pub const AUDIT_CAMPAIGN_MAX_LETTERS: usize = 200;
+
+/// Largest answer of a JSON call. A page holds it whole; what is larger is read in parts or as a stream.
+pub const JSON_ANSWER_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// How much of an unknown member's name an error repeats: it is the caller's text.
+pub const JSON_NAME_MAX_LETTERS: usize = 64;

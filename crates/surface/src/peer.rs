@@ -2,12 +2,16 @@
 //! of one of our sessions. Decides who may call at all; what a caller may do is decided by `access`. Knows no
 //! service.
 
+mod api_keys;
 mod device_authority;
 mod devices;
 mod gate;
 pub mod limits;
 mod net_table;
+mod pages;
 mod processes;
+mod role;
+mod signer;
 mod sock_diag;
 mod token;
 
@@ -23,20 +27,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use axum::body::Body;
 use domain::SessionId;
 use host::clock;
+use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap, Request};
 use runtime::process::ancestry::Peer as Process;
-use serde::{Deserialize, Serialize};
 use storage::audit::Audit;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 
+pub use api_keys::ApiKey;
 pub use device_authority::DeviceAuthority;
+pub use device_authority::ServerIdentity;
 pub use devices::hash;
+pub use devices::keys::{ApiKeyRecord, scopes};
 use devices::{Credential, NoDevice};
-pub use devices::{DeviceRecord, Devices, Proof, ProofKind};
+pub use devices::{DeviceRecord, Devices, KeyPlace, Proof, ProofKind};
 pub use gate::Refusal;
+pub use pages::{PageKey, is_json_call};
+pub use role::Role;
+pub(crate) use signer::KEPT_HERE;
+pub use signer::Signer;
 pub use token::Token;
 
+use crate::access::Tunnelled;
 use crate::server::Tls;
 
 /// How a client is connected.
@@ -46,6 +58,8 @@ pub enum Via {
     Tcp,
     /// From another machine, over TLS.
     Tls,
+    /// Through a relay.
+    Tunnel,
 }
 
 /// The process at the other end of the connection; an extension of every request.
@@ -76,43 +90,39 @@ pub enum Caller {
     Unknown,
     /// Another user of this machine who presented the daemon's token. Does not count as the user.
     Token,
-    /// A device on another machine, authenticated by its certificate or token.
+    /// A device on another machine, or a page of a browser, authenticated by its certificate or token.
     Device(Device),
+    /// A page of a browser on this machine, or a program that calls methods as JSON over TCP, without a key: it may read
+    /// what the user may. An agent can drive the browser of its user, so a process alone does not tell who acts there.
+    Page,
+    /// A program with a key of roz.v1: what its scopes say, and nothing else.
+    ApiKey(ApiKey),
 }
 
-/// An authenticated device on another machine.
+/// An authenticated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     pub name: String,
     pub role: Role,
+    pub kind: DeviceKind,
+    pub answers: MayAnswer,
 }
 
-/// What a device may do. Each role includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads.
-    Viewer,
-    /// Reads, prompts and answers requests.
-    Operator,
-    /// Does everything the user may do.
-    Owner,
+/// Whether a device may answer requests. One whose key is kept on this machine may not, unless its user said so: agents run
+/// as that user, may find the key, and would come back through a relay to answer their own requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayAnswer {
+    Yes,
+    KeyIsKeptHere,
 }
 
-impl Role {
-    /// Reads a role by its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Role::Viewer, Role::Operator, Role::Owner].into_iter().find(|role| role.name() == name)
-    }
-
-    /// Returns the role as people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Owner => "owner",
-        }
-    }
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A program on another machine.
+    Machine,
+    /// A page of a browser, on this machine or another.
+    Page,
 }
 
 /// The processes that hold agents.
@@ -122,6 +132,11 @@ pub trait Agents: Send + Sync {
 
     /// Returns the session whose agent a control group of this name is for; none if it is not ours.
     fn session_of_group(&self, _name: &str) -> Option<SessionId> {
+        None
+    }
+
+    /// Returns the kernel's start time of the oldest agent whose shim was killed; none if none was.
+    fn lost_since(&self) -> Option<u64> {
         None
     }
 }
@@ -173,6 +188,20 @@ impl Calling {
     /// Returns the value for calls that are made inside the daemon itself.
     pub fn user() -> Self {
         Self { caller: Caller::User }
+    }
+
+    /// Returns the value for a call that came through a relay which can read it. By the relay's word somebody called; what
+    /// they may do is what this machine allows at most.
+    pub fn relayed(user: &str, role: Role) -> Self {
+        // No device's name has a slash.
+        Self {
+            caller: Caller::Device(Device {
+                name: format!("relay/{user}"),
+                role,
+                kind: DeviceKind::Machine,
+                answers: MayAnswer::Yes,
+            }),
+        }
     }
 
     /// Returns the caller behind the connection.
@@ -244,30 +273,10 @@ pub fn named(caller: &Caller) -> String {
         Caller::Agent(session) => format!("agent {session}"),
         Caller::Unknown => "unknown".to_owned(),
         Caller::Token => "token".to_owned(),
-        Caller::Device(device) => format!("device {}", device.name),
-    }
-}
-
-/// Signs what a device does, for the journal: who it is and from where come first, what the client says of itself after.
-/// What others sign stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Signer(Option<String>);
-
-impl Signer {
-    /// Returns how whoever sent a request signs.
-    pub fn of(extensions: &Extensions) -> Self {
-        let Caller::Device(device) = caller(extensions) else { return Self(None) };
-        let from = extensions.get::<Peer>().and_then(|peer| peer.from);
-        let from = from.map_or_else(String::new, |from| format!(" from {}", from.ip().to_canonical()));
-        Self(Some(format!("device {}{from}", device.name)))
-    }
-
-    pub fn sign(&self, claimed: String) -> String {
-        match &self.0 {
-            None => claimed,
-            Some(device) if claimed.is_empty() => device.clone(),
-            Some(device) => format!("{device} ({claimed})"),
-        }
+        Caller::Device(Device { name, kind: DeviceKind::Machine, .. }) => format!("device {name}"),
+        Caller::Device(Device { name, kind: DeviceKind::Page, .. }) => format!("web/{name}"),
+        Caller::Page => "page".to_owned(),
+        Caller::ApiKey(key) => format!("key {}", key.name),
     }
 }
 
@@ -285,6 +294,8 @@ pub struct Connection {
     at: Option<SocketAddr>,
     /// Where the other end is on another machine, what it has shown.
     remote: Option<Remote>,
+    /// The ids of the devices and keys that called on this connection.
+    used: watch::Sender<BTreeSet<String>>,
 }
 
 /// What a client on another machine has shown of itself.
@@ -292,8 +303,8 @@ struct Remote {
     from: SocketAddr,
     /// The fingerprint of its certificate, which our authority signed.
     certificate: Option<String>,
-    /// The ids of the devices that called on this connection.
-    used: watch::Sender<BTreeSet<String>>,
+    /// Who it is if it is on this machine.
+    local: Option<Caller>,
 }
 
 impl Connection {
@@ -314,7 +325,7 @@ impl Connection {
         };
         let pid = credentials.pid().filter(|pid| *pid > 0);
         let peer = Peer { uid: Some(uid), pid, via: Via::Unix, from: None };
-        Some(Self { number: next_number(), peer, calling: Calling { caller }, at: None, remote: None })
+        Some(Self::of(peer, caller, None, None))
     }
 
     /// Identifies a TCP client, which must be on this machine.
@@ -327,14 +338,27 @@ impl Connection {
             Some(_) | None => Caller::Token,
         };
         let peer = Peer { uid: owner.map(|owner| owner.uid), pid: None, via: Via::Tcp, from: None };
-        Self { number: next_number(), peer, calling: Calling { caller }, at: Some(to), remote: None }
+        Self::of(peer, caller, Some(to), None)
     }
 
     /// A client on another machine. Each of its requests says which device sent it, or its certificate does.
-    pub fn tls(from: SocketAddr, certificate: Option<String>) -> Self {
+    /// `local` says who it is if it is on this machine after all.
+    pub fn tls(from: SocketAddr, certificate: Option<String>, local: Option<Caller>) -> Self {
         let peer = Peer { uid: None, pid: None, via: Via::Tls, from: Some(from) };
-        let remote = Some(Remote { from, certificate, used: watch::Sender::default() });
-        Self { number: next_number(), peer, calling: Calling { caller: Caller::Unknown }, at: None, remote }
+        Self::of(peer, Caller::Unknown, None, Some(Remote { from, certificate, local }))
+    }
+
+    /// A client at the other end of a sealed connection through a relay: a device, by its certificate.
+    pub fn sealed(certificate: String) -> Self {
+        let from = SocketAddr::from(([0, 0, 0, 0], 0));
+        let peer = Peer { uid: None, pid: None, via: Via::Tunnel, from: None };
+        let remote = Remote { from, certificate: Some(certificate), local: None };
+        Self::of(peer, Caller::Unknown, None, Some(remote))
+    }
+
+    fn of(peer: Peer, caller: Caller, at: Option<SocketAddr>, remote: Option<Remote>) -> Self {
+        let (number, used) = (next_number(), watch::Sender::default());
+        Self { number, peer, calling: Calling { caller }, at, remote, used }
     }
 
     /// Returns what is known of the other end.
@@ -342,56 +366,90 @@ impl Connection {
         self.peer
     }
 
-    /// Returns the ids of the devices that called on this connection, as they come; none where it is of this machine.
-    pub fn used(&self) -> Option<watch::Receiver<BTreeSet<String>>> {
-        self.remote.as_ref().map(|remote| remote.used.subscribe())
+    /// Returns the ids of the devices and keys that called on this connection, as they come.
+    pub fn used(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.used.subscribe()
     }
 
     /// Marks a request with who sent it, or refuses it.
     pub fn admit(&self, request: &mut Request<Body>, access: &Access) -> Result<(), Refusal> {
         let mut calling = self.calling.clone();
         if let Some(remote) = &self.remote {
-            let tls = access.tls.as_ref().ok_or(Refusal::Device)?;
-            gate::check_remote(request, &|host| tls.is_named(host))?;
-            calling = Calling { caller: Caller::Device(remote.identify(request.headers(), access)?) };
+            if self.peer.via == Via::Tunnel {
+                // The client's own machine forwards to us: what calls there by a name of its own is a web page.
+                gate::check_remote(request, b"http://", &gate::is_loopback_name)?;
+                request.extensions_mut().insert(Tunnelled);
+            } else {
+                let tls = access.tls.as_ref().ok_or(Refusal::Device)?;
+                gate::check_remote(request, b"https://", &|host| tls.is_named(host))?;
+            }
+            // Without a device only what everybody may have: a page that is to become one loads and logs in.
+            if !request.headers().contains_key(AUTHORIZATION) && pages::is_open(request) {
+                calling = Calling { caller: Caller::Unknown };
+            } else {
+                let (caller, id) = self.noted(|| remote.identify(request.headers(), access))?;
+                // Never upward: an agent that has found a key stays an agent.
+                calling = match &remote.local {
+                    Some(caller @ (Caller::Agent(_) | Caller::Unknown)) => Calling { caller: caller.clone() },
+                    _ => Calling { caller },
+                };
+                request.extensions_mut().insert(PageKey(id));
+            }
         }
         if let Some(at) = self.at {
             gate::check(request, at)?;
             if !self.peer.uid.is_some_and(is_trusted) {
                 gate::check_token(request.headers(), access.token.as_ref())?;
             }
+            // Never upward: an agent that has found a key stays an agent.
+            if calling.caller == Caller::User && pages::is_page(request) && !api_keys::is_presented(request) {
+                let (caller, key) = pages::identify(request.headers(), at.ip(), access)?;
+                calling = Calling { caller };
+                if let Some(key) = key {
+                    request.extensions_mut().insert(key);
+                }
+            }
+        }
+        if calling.caller == Caller::User && api_keys::is_presented(request) {
+            let (caller, _) = self.noted(|| api_keys::presented(request.headers(), None, access))?;
+            calling = Calling { caller };
         }
         request.extensions_mut().insert(self.number);
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(calling);
         Ok(())
     }
+
+    /// Identifies whoever has a credential, and notes it, so that this connection ends when it is revoked.
+    fn noted<C>(&self, find: impl Fn() -> Result<(C, String), Refusal>) -> Result<(C, String), Refusal> {
+        let (caller, id) = find()?;
+        if self.used.send_if_modified(|used| used.insert(id.clone())) {
+            // Again: one that was revoked before it was noted here would be overlooked when its connections are ended.
+            find()?;
+        }
+        Ok((caller, id))
+    }
 }
 
 impl Remote {
     /// Returns the device behind a request: the one whose token it has, else the one whose certificate the connection
     /// has. A wrong token is wrong whatever else there is.
-    fn identify(&self, headers: &HeaderMap, access: &Access) -> Result<Device, Refusal> {
+    fn identify(&self, headers: &HeaderMap, access: &Access) -> Result<(Caller, String), Refusal> {
+        let from = self.from.ip().to_canonical();
+        if matches!(gate::authorization(headers), Ok(Some(claimed)) if api_keys::is_api_key(claimed)) {
+            return api_keys::presented(headers, Some(from), access);
+        }
         let devices = access.devices.as_ref().ok_or(Refusal::Device)?;
         let credential = match (gate::authorization(headers), &self.certificate) {
             (Ok(Some(token)), _) => Credential::Token(token),
             (Ok(None), Some(fingerprint)) => Credential::Certificate(fingerprint),
             (Ok(None), None) | (Err(_), _) => return Err(Refusal::Device),
         };
-        let find = || {
-            devices.identify(credential, self.from.ip().to_canonical(), clock::now()).map_err(|none| {
-                match none {
-                    NoDevice::Unknown => Refusal::Device,
-                    NoDevice::Expired => Refusal::Expired,
-                }
-            })
-        };
-        let (device, id) = find()?;
-        if self.used.send_if_modified(|used| used.insert(id)) {
-            // Again: one that was revoked before it was noted here would be overlooked when its connections are ended.
-            find()?;
-        }
-        Ok(device)
+        let found = devices.identify(credential, from, clock::now());
+        found.map(|(device, id)| (Caller::Device(device), id)).map_err(|none| match none {
+            NoDevice::Unknown => Refusal::Device,
+            NoDevice::Expired => Refusal::Expired,
+        })
     }
 }
 
@@ -406,7 +464,19 @@ async fn identify_own(owner: Owner, access: &Access) -> Caller {
         .unwrap_or(Caller::Unknown)
 }
 
-fn next_number() -> ConnectionNumber {
+/// Returns who a client is that connects to an address of this machine from this machine; none for another machine's.
+pub(crate) async fn local_caller(from: SocketAddr, to: SocketAddr, access: &Access) -> Option<Caller> {
+    match Client::find(from, to).owner(from, to).await {
+        Some(owner) if is_trusted(owner.uid) => Some(identify_own(owner, access).await),
+        // Another user of this machine is no agent of ours.
+        Some(_) => None,
+        // It has closed the connection already, so that nobody can tell who it is.
+        None if from.ip().is_loopback() || from.ip() == to.ip() => Some(Caller::Unknown),
+        None => None,
+    }
+}
+
+pub(crate) fn next_number() -> ConnectionNumber {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     ConnectionNumber(NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -5,9 +5,9 @@ mod accept;
 mod authority;
 mod body;
 mod connection;
-mod drain;
 mod ending;
 pub mod folder;
+pub mod json_calls;
 pub mod limits;
 mod lock;
 mod places;
@@ -15,7 +15,10 @@ mod router;
 mod sniff;
 mod tcp;
 mod tls;
+mod traced;
+mod tunnelled;
 mod unix;
+mod unix_io;
 
 #[cfg(test)]
 pub mod tests;
@@ -38,9 +41,11 @@ use crate::access::Recorder;
 use crate::peer::Access;
 use accept::Listener;
 use connection::Serving;
+pub use ending::LastWords;
 pub use lock::DaemonLock;
 pub use router::is_grpc;
-pub use tls::Tls;
+pub use tls::{Tls, fingerprint, sealed_config};
+pub use tunnelled::TunnelEntry;
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,11 +148,22 @@ impl Bound {
     /// once and the others within [`limits::SHUTDOWN_GRACE`], and removes the socket file. Must run on a
     /// tokio runtime.
     pub async fn serve(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        self.serve_with_tunnel(routes, shutdown, |_| {}).await
+    }
+
+    /// The same, for a daemon that also takes calls from a relay: `tunnel` gets what serves them.
+    pub async fn serve_with_tunnel(
+        self,
+        routes: Routes,
+        shutdown: impl Future<Output = ()>,
+        tunnel: impl FnOnce(TunnelEntry),
+    ) -> Result<(), Error> {
         let recorder = Recorder::new(self.access.audit.clone());
         let (router, health) = router::build(routes, recorder.clone()).await?;
         let web = GrpcWebLayer::new().layer(router.clone());
         let serving = Arc::new(Serving { router, web, access: Arc::new(self.access), recorder });
         let (going, is_going) = watch::channel(false);
+        tunnel(TunnelEntry { serving: Arc::clone(&serving), going: is_going.clone() });
         let mut loops = JoinSet::new();
         for socket in self.sockets {
             let listener = socket.into_async().map_err(|error| unusable(&error))?;

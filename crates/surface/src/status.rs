@@ -30,6 +30,7 @@ pub fn row(kind: ErrorKind) -> StatusRow {
         ErrorKind::Deadline => (Code::DeadlineExceeded, 504, -32603),
         ErrorKind::Unavailable => (Code::Unavailable, 503, -32603),
         ErrorKind::Denied => (Code::PermissionDenied, 403, -32600),
+        ErrorKind::Unauthenticated => (Code::Unauthenticated, 401, -32600),
         ErrorKind::Internal => (Code::Internal, 500, -32603),
     };
     StatusRow { grpc, http, json_rpc }

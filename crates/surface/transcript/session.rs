@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use domain::{Event, LaunchPolicy, Machine, Mode, ProviderKind, SessionId, SessionSpec, Timeouts, Timestamp};
+use domain::{Event, LaunchPolicy, Machine, ProviderKind, SessionId, SessionSpec, Timestamp};
 use runtime::Snapshot;
 use serde_json::Value;
 
@@ -33,26 +33,10 @@ fn event(seq: u64, line: &str) -> Event {
 /// The session of the journal, before its first event.
 pub(crate) fn snapshot() -> Arc<Snapshot> {
     let spec = SessionSpec {
-        id: SessionId::new("sess_1"),
-        campaign_id: None,
-        provider: ProviderKind::ClaudeCode,
         model: "sonnet".to_owned(),
         name: "scout".to_owned(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        root: "/repo".into(),
-        working_dir: "/repo".into(),
-        provider_config: Default::default(),
-        environment: Default::default(),
-        max_tokens: 0,
-        timeout: None,
-        mode: Mode::Supervised,
         launch: LaunchPolicy::OnPrompt,
-        upkeep: Timeouts::default(),
-        containment: domain::Containment::default(),
-        scrub: None,
-        created_at: Timestamp(0),
+        ..SessionSpec::new(SessionId::new("sess_1"), ProviderKind::ClaudeCode, "/repo".into())
     };
     let state = Machine::new(spec.clone()).state().clone();
     Arc::new(Snapshot { spec, state, last_seq: 0, grace_ran_out: false })

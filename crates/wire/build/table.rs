@@ -40,6 +40,12 @@ struct Entry {
     tunnel: bool,
     rest: Option<String>,
     tool: Option<String>,
+    /// The scope with which an API key may call it; none: no key may.
+    #[serde(default)]
+    scope: String,
+    /// The route is served below `/api`, too.
+    #[serde(default)]
+    below_api: bool,
 }
 
 fn yes() -> bool {
@@ -54,6 +60,10 @@ const GRPC: (u8, &str) = (0, "Grpc");
 const REST: (u8, &str) = (1, "Rest");
 const TOOL: (u8, &str) = (2, "Tool");
 const ACP: (u8, &str) = (3, "Acp");
+
+/// The scopes of API keys, as `wire::access` names them.
+const SCOPES: [&str; 7] =
+    ["ReadTasks", "WriteTasks", "ReadHosts", "WriteHosts", "ReadStreams", "WriteStreams", "Admin"];
 
 /// Writes the table to a file.
 pub(super) fn write(pool: &DescriptorPool, rules: &Path, out: &Path) -> Result<()> {
@@ -83,6 +93,9 @@ pub(super) fn write(pool: &DescriptorPool, rules: &Path, out: &Path) -> Result<(
     for (protocol, entries) in [(GRPC, file.outside), (REST, file.rest), (TOOL, file.tool), (ACP, file.acp)] {
         for (name, entry) in entries {
             rows.add(protocol, &name, &entry, &[], false)?;
+            if entry.below_api {
+                rows.add(protocol, &name.replacen(" /", " /api/", 1), &entry, &[], false)?;
+            }
         }
     }
     std::fs::write(out, rows.rust()?)?;
@@ -141,11 +154,18 @@ impl Rows {
             (true, false) => "Offered",
             (false, false) => "NoTool",
         };
+        let scope = match entry.scope.as_str() {
+            "" => "None".to_owned(),
+            scope => {
+                let known = word(scope, &SCOPES).ok_or_else(|| wrong("scope", scope))?;
+                format!("Some(ApiScope::{known})")
+            }
+        };
         let tunnel = entry.tunnel;
         let row = format!(
             "Row {{ protocol: Protocol::{}, method: {name:?}, who: Who::{who}, session: {session}, effect: \
              Effect::{effect}, needs: Needs::{needs}, offer: Offer::{offer}, tunnel: {tunnel}, client_streams: \
-             {streams} }}",
+             {streams}, scope: {scope} }}",
             protocol.1
         );
         if self.0.insert((protocol.0, name.to_owned()), row).is_some() {
@@ -217,6 +237,8 @@ fn option(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<Option<Ent
         tunnel: !is_set("no_tunnel"),
         rest: None,
         tool: None,
+        scope: String::new(),
+        below_api: false,
     }))
 }
 

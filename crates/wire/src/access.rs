@@ -60,6 +60,49 @@ pub enum Offer {
     Withheld,
 }
 
+/// What a key of roz.v1 may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ApiScope {
+    ReadTasks,
+    WriteTasks,
+    ReadHosts,
+    WriteHosts,
+    ReadStreams,
+    WriteStreams,
+    /// Whatever a key may do at all.
+    Admin,
+}
+
+impl ApiScope {
+    pub const ALL: [Self; 7] = [
+        Self::ReadTasks,
+        Self::WriteTasks,
+        Self::ReadHosts,
+        Self::WriteHosts,
+        Self::ReadStreams,
+        Self::WriteStreams,
+        Self::Admin,
+    ];
+
+    /// Returns the published name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadTasks => "ReadTasks",
+            Self::WriteTasks => "WriteTasks",
+            Self::ReadHosts => "ReadHosts",
+            Self::WriteHosts => "WriteHosts",
+            Self::ReadStreams => "ReadStreams",
+            Self::WriteStreams => "WriteStreams",
+            Self::Admin => "Admin",
+        }
+    }
+
+    /// Reads a published name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
 /// One row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
@@ -75,6 +118,8 @@ pub struct Row {
     pub tunnel: bool,
     /// Whether the client sends a stream of messages.
     pub client_streams: bool,
+    /// The scope with which an API key may call it; none: no key may.
+    pub scope: Option<ApiScope>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/access.rs"));

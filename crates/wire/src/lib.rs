@@ -1,9 +1,11 @@
 //! Generated messages, clients and servers of the published interfaces, one module per protobuf package.
-//! No logic lives here.
+//! No logic lives here but what every unary call does (`unary.rs`).
 
 #![allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
 
 pub mod access;
+mod names;
+mod unary;
 
 pub mod obey {
     pub mod local {

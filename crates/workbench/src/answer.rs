@@ -5,7 +5,7 @@ mod capture;
 mod tokens;
 
 pub use capture::{Capture, Captured};
-pub use tokens::{Tokens, estimate};
+pub use tokens::estimate;
 
 use crate::limits;
 

@@ -1,6 +1,9 @@
 //! Checkpoints of a session: a written summary, the context for resuming, and a record of everything that was
 //! done. Kept across sessions and restarts. Must be given scrubbed text only.
 
+pub mod automatic;
+mod tree;
+
 use domain::{Error, Timestamp};
 use rusqlite::OptionalExtension as _;
 use storage::{Durability, Store};
@@ -53,6 +56,8 @@ pub struct Checkpoint {
     pub summary: String,
     pub tags: Vec<String>,
     pub created_at: Timestamp,
+    /// The daemon made it before a turn.
+    pub automatic: bool,
 }
 
 /// All checkpoints of the daemon.
@@ -104,7 +109,7 @@ impl Checkpoints {
         self.store
             .read(move |connection| {
                 let mut select = connection.prepare_cached(
-                    "SELECT id, session, summary, tags, created_at FROM bench_checkpoints
+                    "SELECT id, session, summary, tags, created_at, turn FROM bench_checkpoints
                      WHERE project = ?1 AND (?2 = '' OR session = ?2) ORDER BY key DESC LIMIT ?3",
                 )?;
                 select.query_map(rusqlite::params![project, only, limit], read)?.collect()
@@ -123,11 +128,11 @@ impl Checkpoints {
             (project.to_owned(), only.unwrap_or_default().to_owned(), id.to_owned());
         let found = self.store.read(move |connection| {
             let mut select = connection.prepare_cached(
-                "SELECT id, session, summary, tags, created_at, context, everything FROM bench_checkpoints
+                "SELECT id, session, summary, tags, created_at, turn, context, everything FROM bench_checkpoints
                  WHERE id = ?1 AND project = ?2 AND (?3 = '' OR session = ?3)",
             )?;
             select
-                .query_row([wanted, project, only], |row| Ok((read(row)?, row.get(5)?, row.get(6)?)))
+                .query_row([wanted, project, only], |row| Ok((read(row)?, row.get(6)?, row.get(7)?)))
                 .optional()
         });
         found.await?.ok_or_else(|| tables::unknown("checkpoint_id", "checkpoint", id))
@@ -142,6 +147,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Checkpoint> {
         summary: row.get(2)?,
         tags: list(&tags),
         created_at: Timestamp(row.get(4)?),
+        automatic: row.get::<_, Option<i64>>(5)?.is_some(),
     })
 }
 

@@ -4,6 +4,7 @@
 
 mod endpoint;
 mod folder;
+pub mod setup;
 
 #[cfg(test)]
 mod tests;

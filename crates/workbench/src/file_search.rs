@@ -103,7 +103,7 @@ impl Workbench {
     /// Replaces part of a file.
     pub async fn edit(&self, project: &Project, edit: Edit) -> Result<String, Error> {
         let action = crate::policy::PolicyAction::Write { path: &edit.path, content: &edit.new };
-        project.policies().enforce(action)?;
+        project.policies()?.enforce(action)?;
         self.run_blocking(project, move |root| {
             let text = text_of(root, &edit.path)?;
             if edit.old.is_empty() || edit.old == edit.new {

@@ -162,7 +162,7 @@ fn refused(path: &str, errno: Errno) -> Error {
             ErrorCode::NotAllowed,
             format!("path: {path} leads out of the project or through too many links"),
         ),
-        Errno::NOENT => Error::invalid("path", format_args!("{path} does not exist")),
+        Errno::NOENT => Error::new(ErrorCode::ItemNotFound, format!("path: {path} does not exist")),
         Errno::NOTDIR => Error::invalid("path", format_args!("a part of {path} is not a folder")),
         Errno::ACCESS | Errno::PERM | Errno::ROFS => {
             Error::new(ErrorCode::NotAllowed, format!("path: {path}: {}", io::Error::from(errno)))

@@ -21,12 +21,14 @@ pub mod sessions;
 mod tables;
 pub mod tools;
 pub mod vectors;
+mod word_vectors;
 pub mod words;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::{Error, ErrorCode, SessionId, Timestamp};
+use sandbox::session_group::RunLimits;
 use sandbox::{Sandbox, Tier};
 use storage::Store;
 use tokio::sync::Semaphore;
@@ -36,7 +38,7 @@ use catalog::Catalog;
 use checkpoint::Checkpoints;
 use files::ProjectRoot;
 use memory::Memories;
-use policy::Policies;
+use policy::{Policies, ProjectPolicies, UserPolicies};
 use refs::Refs;
 use remediation::Remediations;
 
@@ -59,7 +61,7 @@ pub struct WorkbenchSetup {
     /// Holds everything that outlives the daemon.
     pub store: Store,
     pub ttl: SessionTtl,
-    pub policies: Policies,
+    pub policies: UserPolicies,
     /// The embedder of memories.
     pub embedder: embed::Embedder,
     /// A Qdrant server to search; `None`: the vectors are held in memory.
@@ -67,21 +69,24 @@ pub struct WorkbenchSetup {
 }
 
 /// The tools, shared by all sessions.
-#[derive(Debug)]
 pub struct Workbench {
     sandbox: Arc<Sandbox>,
     scrubber: Scrubber,
     refs: Arc<Refs>,
     protected: Vec<std::ffi::OsString>,
     commands: Semaphore,
-    policies: Policies,
+    policies: Arc<UserPolicies>,
     sessions: Sessions,
     audit: Audit,
     memories: Memories,
     checkpoints: Checkpoints,
     catalog: Catalog,
     remediations: Remediations,
+    session_groups: OnceLock<SessionGroups>,
 }
+
+/// Finds how the agent of a session that runs now is limited.
+type SessionGroups = Box<dyn Fn(&SessionId) -> Option<RunLimits> + Send + Sync>;
 
 /// Whether a project's own `.gitleaks.toml` is used. It can switch rules off, so the user must have reviewed
 /// it.
@@ -96,7 +101,7 @@ pub enum ProjectRules {
 pub struct Project {
     root: Arc<ProjectRoot>,
     scrubber: Scrubber,
-    policies: Policies,
+    policies: Arc<ProjectPolicies>,
 }
 
 /// The scrubbing rules of a project.
@@ -104,6 +109,12 @@ const PROJECT_RULES: &str = ".gitleaks.toml";
 
 /// The policies of a project. Commands cannot change them, because the folder is protected.
 const PROJECT_POLICIES: &str = ".obey/policies.toml";
+
+impl std::fmt::Debug for Workbench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workbench").finish_non_exhaustive()
+    }
+}
 
 impl Workbench {
     /// Loads the rules and opens the store.
@@ -127,14 +138,29 @@ impl Workbench {
             refs,
             protected,
             commands: Semaphore::new(limits::EXECS_MAX),
-            policies: setup.policies,
+            policies: Arc::new(setup.policies),
             sessions: Sessions::new(store.clone(), setup.ttl),
             audit: store.audit(),
             memories: Memories::new(store.clone(), setup.embedder, setup.qdrant),
             checkpoints: Checkpoints::new(store.clone()),
             catalog: Catalog::new(store.clone()),
             remediations: Remediations::new(store),
+            session_groups: OnceLock::new(),
         })
+    }
+
+    /// Runs commands of sessions that have control groups in those; to be called once, before the first command.
+    pub fn run_within_sessions(
+        &self,
+        groups: impl Fn(&SessionId) -> Option<RunLimits> + Send + Sync + 'static,
+    ) {
+        // A second call would change nothing.
+        let _ = self.session_groups.set(Box::new(groups));
+    }
+
+    /// Returns how the session that a command is for is limited.
+    fn run_limits(&self, session: &SessionId) -> Option<RunLimits> {
+        self.session_groups.get().and_then(|groups| groups(session))
     }
 
     /// Returns the sandbox tier of commands.
@@ -162,11 +188,11 @@ impl Workbench {
                 None => self.scrubber.clone(),
             },
         };
-        let policies = match root.rule_file(PROJECT_POLICIES)? {
-            Some(text) => self.policies.with_project(PROJECT_POLICIES, &text)?,
-            None => self.policies.clone(),
-        };
-        Ok(Project { root: Arc::new(root), scrubber, policies })
+        let policies = Arc::new(ProjectPolicies::new(Arc::clone(&self.policies)));
+        let project = Project { root: Arc::new(root), scrubber, policies };
+        // Policies that cannot be read are reported now, not by the first command.
+        project.policies()?;
+        Ok(project)
     }
 
     pub fn sessions(&self) -> &Sessions {
@@ -221,8 +247,9 @@ impl Project {
         &self.scrubber
     }
 
-    /// Returns the policies of the project.
-    pub fn policies(&self) -> &Policies {
-        &self.policies
+    /// Returns the policies that apply now: a file that changed since the last call is read again. An unreadable file is
+    /// an error, so that nothing runs without the policies it holds.
+    pub fn policies(&self) -> Result<Policies, Error> {
+        self.policies.current(PROJECT_POLICIES, self.root.rule_file(PROJECT_POLICIES)?)
     }
 }

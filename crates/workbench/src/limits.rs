@@ -29,6 +29,13 @@ pub const REF_TAIL: usize = 64 * 1024;
 /// Output returned by one call; contextd configures gRPC messages of 16 MB.
 pub const REF_READ_MAX: usize = 15 << 20;
 
+/// Longest text whose tokens are all counted: a tenth of a second. Of a longer one parts are, of this size.
+pub const TOKENS_COUNTED_MAX_BYTES: usize = 1 << 20;
+pub const TOKENS_PART_BYTES: usize = 16 * 1024;
+
+/// Longest piece of a text that is merged as a whole: the time grows with its square, and words are shorter.
+pub const TOKEN_PIECE_MAX_BYTES: usize = 256;
+
 /// Characters of a preview, from contextd's schema.
 pub const PREVIEW_CHARS: usize = 500;
 
@@ -130,6 +137,9 @@ pub const QDRANT_NAME_MAX: usize = 200;
 pub const MODEL_FILE_MAX: u64 = 2 << 30;
 pub const MODEL_TEXT_FILE_MAX: u64 = 32 << 20;
 
+/// How long the server of a model may be silent while a file is fetched.
+pub const MODEL_CHUNK_WAIT: Duration = Duration::from_secs(60);
+
 /// Vectors that one thread scans; a second thread pays off only for more.
 pub const SCAN_ALONE_MAX: usize = 20_000;
 
@@ -156,6 +166,9 @@ pub const SESSION_LIFE: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// Open sessions; each holds a folder open.
 pub const SESSIONS_MAX: usize = 10_000;
+
+/// How long git may take to save the tree of a checkpoint; a large project takes some seconds.
+pub const CHECKPOINT_TREE_WAIT: Duration = Duration::from_secs(120);
 
 /// Calls in a checkpoint's context, and in its full record.
 pub const CHECKPOINT_CALLS: usize = 40;

@@ -10,6 +10,8 @@ mod search;
 mod stored;
 
 #[cfg(test)]
+mod paraphrases;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;

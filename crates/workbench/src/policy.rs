@@ -3,6 +3,7 @@
 //! where it would not. The sandbox remains the boundary, because text can always be written so that no parser
 //! understands it.
 
+mod current;
 mod glob;
 mod rules;
 mod shell;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use domain::{Error, ErrorCode};
 
+pub use current::{ProjectPolicies, UserPolicies};
 use rules::PolicyRule;
 use shell::Simple;
 

@@ -10,6 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("tables/schema_1.sql"),
     include_str!("tables/schema_2.sql"),
     include_str!("tables/schema_3.sql"),
+    include_str!("tables/schema_4.sql"),
 ];
 
 /// Creates the tables or migrates older ones; newer versions are rejected (OBEY-1011).

@@ -11,7 +11,7 @@ use std::time::Duration;
 use domain::{Error, ErrorCode, SessionId};
 use tokio::sync::mpsc;
 
-use crate::answer::{Capture, Captured, command_shown, estimate};
+use crate::answer::{Capture, Captured, command_shown};
 use crate::files::{OpenedFile, ProjectRoot};
 use crate::policy::{PolicyAction, Violation};
 use crate::refs::{ContentKind, Refs};
@@ -40,7 +40,6 @@ pub struct ExecAnswer {
     pub timed_out: bool,
     pub tier: Tier,
     pub duration: Duration,
-    pub tokens_used: u64,
 }
 
 /// A file to read.
@@ -61,7 +60,6 @@ pub struct ReadAnswer {
     pub total_lines: u64,
     /// Not text: only its size is returned.
     pub binary: bool,
-    pub tokens_used: u64,
 }
 
 /// A file to write.
@@ -77,7 +75,6 @@ pub struct Write {
 pub struct WriteAnswer {
     pub summary: String,
     pub bytes_written: u64,
-    pub tokens_used: u64,
 }
 
 /// Stored output.
@@ -87,7 +84,6 @@ pub struct ContentAnswer {
     pub kind: ContentKind,
     /// The total size; more than is returned if it is too long for one answer.
     pub total_bytes: u64,
-    pub tokens_used: u64,
 }
 
 /// A chunk of raw output for the scrubber.
@@ -118,14 +114,13 @@ impl Workbench {
         let scrubber = scrubber_for(project, &exec)?;
         let shown = scrubber.scrub_text(&command_shown(&exec.command));
         let warnings = project
-            .policies
-            .enforce(PolicyAction::Command(&exec.command))
+            .policies()
+            .and_then(|policies| policies.enforce(PolicyAction::Command(&exec.command)))
             .map_err(|error| scrubbed(&scrubber, error))?;
         let stop = std::pin::pin!(stop);
         let result = self.exec_raw(session, &project.root, &scrubber, exec, stop).await;
         let (end, stdout, stderr) = result.map_err(|error| scrubbed(&scrubber, error))?;
         let summary = exec_summary(&shown, &end, &stdout) + &warned(&warnings);
-        let tokens_used = estimate(&summary) + estimate(&stdout.preview) + estimate(&stderr.preview);
         Ok(ExecAnswer {
             summary,
             stdout,
@@ -134,7 +129,6 @@ impl Workbench {
             timed_out: end.timed_out,
             tier: end.tier,
             duration: end.duration,
-            tokens_used,
         })
     }
 
@@ -156,7 +150,8 @@ impl Workbench {
         let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
         let capture = || capture(&self.refs, session, scrubber.stream());
         let (stdout, stderr) = (capture()?, capture()?);
-        let mut running = Stoppable { running: self.sandbox.run(command).await?, stop: Some(stop) };
+        let running = self.sandbox.run_within(command, self.run_limits(session)).await?;
+        let mut running = Stoppable { running, stop: Some(stop) };
         let first = match running.next().await {
             // Without output there is nothing to scrub and no need for another thread.
             Some(Output::Ended(end)) => return Ok((end, silent(stdout)?, silent(stderr)?)),
@@ -223,8 +218,7 @@ impl Workbench {
         let content = read.await.map_err(|error| storage(&error.to_string()))?;
         let content = content.map_err(|error| scrubbed(&self.scrubber, error))?;
         let text = String::from_utf8_lossy(&content.bytes).into_owned();
-        let tokens_used = estimate(&text);
-        Ok(ContentAnswer { content: text, kind: content.kind, total_bytes: content.total_bytes, tokens_used })
+        Ok(ContentAnswer { content: text, kind: content.kind, total_bytes: content.total_bytes })
     }
 }
 
@@ -341,7 +335,7 @@ fn read_file(
     read: &Read,
 ) -> Result<ReadAnswer, Error> {
     let failed = |error: std::io::Error| Error::invalid("path", format_args!("{}: {error}", read.path));
-    let warnings = project.policies.enforce(PolicyAction::Read(&read.path))?;
+    let warnings = project.policies()?.enforce(PolicyAction::Read(&read.path))?;
     let mut opened = project.root.open_file(&read.path)?;
     let (binary, head) = opened.is_binary().map_err(failed)?;
     let shown = project.scrubber.scrub_text(&read.path);
@@ -359,8 +353,7 @@ fn read_file(
     } else {
         format!("Read: {shown} ({} lines, {} bytes)", content.lines, opened.bytes)
     } + &warned(&warnings);
-    let tokens_used = estimate(&summary) + estimate(&content.preview);
-    Ok(ReadAnswer { summary, total_lines: content.lines, content, binary, tokens_used })
+    Ok(ReadAnswer { summary, total_lines: content.lines, content, binary })
 }
 
 /// Reads the rest of a file into the capture, up to the size limit.
@@ -384,7 +377,7 @@ fn fill(capture: &mut Capture, head: &[u8], opened: &mut OpenedFile) -> std::io:
 /// Writes a file if the policies allow it.
 fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
     let action = PolicyAction::Write { path: &write.path, content: &write.content };
-    let warnings = project.policies.enforce(action)?;
+    let warnings = project.policies()?.enforce(action)?;
     let content = write.content.as_bytes();
     let written = if write.append {
         project.root.append(&write.path, content)
@@ -398,8 +391,7 @@ fn write_file(project: &Project, write: &Write) -> Result<WriteAnswer, Error> {
     };
     let shown = project.scrubber.scrub_text(&write.path);
     let summary = format!("{what}: {shown} ({} bytes)", written.bytes) + &warned(&warnings);
-    let tokens_used = estimate(&summary);
-    Ok(WriteAnswer { summary, bytes_written: written.bytes, tokens_used })
+    Ok(WriteAnswer { summary, bytes_written: written.bytes })
 }
 
 /// Returns one line about how a command ended.

@@ -1,18 +1,28 @@
 //! Vectors made from the words of a text alone: nothing is downloaded or trained, and the same text always
-//! gives the same vector. Words, parts of words, trigrams and related concepts each contribute, so that texts
-//! about the same thing in other words are similar.
+//! gives the same vector. One part of a vector is the meaning of its words (`word_vectors`), so that texts about the same
+//! thing in other words are similar; the other is the words themselves, their trigrams and related concepts, so that names and
+//! words with typing errors are found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::limits::VECTOR_DIMENSIONS;
-use crate::words;
+use crate::{word_vectors, words};
 
 /// The name stored with each vector; a different method gets a different name.
-pub const MODEL: &str = "obey-words-1";
+pub const MODEL: &str = "obey-words-3";
+
+/// How much of the similarity of two texts comes from the meaning of their words.
+const MEANING: f32 = 0.8;
 
 /// The weights of concepts and trigrams relative to a whole word.
 const IDEA: f32 = 0.55;
 const PIECE: f32 = 0.6;
+
+/// The weight of a concept's words together, relative to the word that belongs to it: the table knows abbreviations badly.
+const KINDRED: f32 = 0.6;
+
+/// The weight of the plain words for a term together, relative to the term.
+const GLOSS: f32 = 1.0;
 
 /// The vector of a text, of length 1 before its numbers were rounded to integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,16 +43,19 @@ impl Vector {
         let mut terms: Vec<(String, f32)> = counts.into_iter().collect();
         // Sums of floats depend on their order.
         terms.sort_by(|one, other| one.0.cmp(&other.0));
-        let mut sums = vec![0f32; VECTOR_DIMENSIONS];
+        let mut sums = meaning(weighted);
+        sums.resize(VECTOR_DIMENSIONS, 0.0);
+        let (meant, written) = sums.split_at_mut(word_vectors::DIMENSIONS);
         for (term, count) in &terms {
-            // The tenth occurrence says less than the first.
-            let weight = 1.0 + count.max(0.1).ln().max(-0.7);
-            mark(&mut sums, &[b"w", term.as_bytes()], weight);
+            let weight = weight_of(*count);
+            mark(written, &[b"w", term.as_bytes()], weight);
             for idea in words::concepts(term) {
-                mark(&mut sums, &[b"i", &idea.to_le_bytes()], weight * IDEA);
+                mark(written, &[b"i", &idea.to_le_bytes()], weight * IDEA);
             }
-            mark_pieces(&mut sums, term, weight * PIECE);
+            mark_pieces(written, term, weight * PIECE);
         }
+        scale(meant, MEANING.sqrt());
+        scale(written, (1.0 - MEANING).sqrt());
         Self::rounded(&sums)
     }
 
@@ -78,6 +91,63 @@ impl Vector {
     }
 }
 
+/// Returns the sum of the vectors of a text's words.
+fn meaning(weighted: &[(&str, f32)]) -> Vec<f32> {
+    let mut counts: BTreeMap<usize, f32> = BTreeMap::new();
+    let mut concepts: BTreeMap<u16, f32> = BTreeMap::new();
+    let mut explained: BTreeMap<String, f32> = BTreeMap::new();
+    for (text, weight) in weighted {
+        for term in words::terms(text) {
+            for concept in words::concepts(&term) {
+                *concepts.entry(*concept).or_default() += weight;
+            }
+            if !words::plain_words_for(&term).is_empty() {
+                *explained.entry(term).or_default() += weight;
+            }
+        }
+        for word in words::plain(text).iter().filter_map(|word| word_vectors::find(word)) {
+            *counts.entry(word).or_default() += weight;
+        }
+    }
+    let mut sums = vec![0f32; word_vectors::DIMENSIONS];
+    for (word, count) in counts {
+        word_vectors::add(&mut sums, word, weight_of(count));
+    }
+    for (concept, count) in concepts {
+        let words: Vec<usize> = words::words_of(concept).filter_map(word_vectors::find).collect();
+        #[allow(clippy::cast_precision_loss, reason = "a concept has few words")]
+        let each = weight_of(count) * KINDRED / words.len().max(1) as f32;
+        words.into_iter().for_each(|word| word_vectors::add(&mut sums, word, each));
+    }
+    for (term, count) in explained {
+        add_plain_words(&mut sums, &term, weight_of(count) * GLOSS);
+    }
+    sums
+}
+
+/// Adds the plain words for a term to a sum, together with this weight.
+fn add_plain_words(sums: &mut [f32], term: &str, weight: f32) {
+    let mut plain = vec![0f32; word_vectors::DIMENSIONS];
+    for word in words::plain_words_for(term).iter().filter_map(|word| word_vectors::find(word)) {
+        word_vectors::add(&mut plain, word, 1.0);
+    }
+    scale(&mut plain, weight);
+    sums.iter_mut().zip(plain).for_each(|(sum, number)| *sum += number);
+}
+
+/// The tenth occurrence says less than the first.
+fn weight_of(count: f32) -> f32 {
+    1.0 + count.max(0.1).ln().max(-0.7)
+}
+
+/// Gives numbers a length, unless all are zero.
+fn scale(numbers: &mut [f32], length: f32) {
+    let is = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if is > 0.0 {
+        numbers.iter_mut().for_each(|number| *number *= length / is);
+    }
+}
+
 /// Returns the similarity of two vectors: 1 for equal ones, about 0 for unrelated ones. Both must have the
 /// same length.
 pub fn similarity(one: &[i8], other: &[i8]) -> f32 {
@@ -100,7 +170,7 @@ pub(crate) fn least_product(similarity: f32) -> i32 {
 
 fn mark(sums: &mut [f32], name: &[&[u8]], weight: f32) {
     let hash = hash(name);
-    let at = usize::try_from(hash % VECTOR_DIMENSIONS as u64).unwrap_or(0);
+    let at = usize::try_from(hash % sums.len() as u64).unwrap_or(0);
     sums[at] += if hash >> 63 == 0 { weight } else { -weight };
 }
 

@@ -1,9 +1,11 @@
 //! Splits texts into terms: words split at the boundaries of code identifiers and stemmed, together with
 //! related technical words. Pure; the same text always gives the same terms.
 
+mod glossary;
 mod related;
 
-pub use related::concepts;
+pub use glossary::plain_words_for;
+pub use related::{concepts, words_of};
 
 /// Stop words.
 const STOP: &[&str] = &[
@@ -35,6 +37,14 @@ pub fn terms(text: &str) -> Vec<String> {
         }
     }
     terms
+}
+
+/// Returns the words of a text in lower case as they are written, identifiers split into their parts, without stop words.
+pub fn plain(text: &str) -> Vec<String> {
+    let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let words = words.filter(|word| !word.is_empty() && word.len() <= WORD_MAX).flat_map(parts);
+    let words = words.map(str::to_lowercase);
+    words.filter(|word| word.len() > 1 && STOP.binary_search(&word.as_str()).is_err()).collect()
 }
 
 /// Adds a word's stem, unless it is a stop word or a single letter.

@@ -9,6 +9,7 @@ use crate::permission::grant::{self, Asked};
 use crate::permission::pattern::PatternCall;
 use crate::permission::{CallEvaluation, Grant};
 use crate::request::PermissionSubject;
+use crate::worker::AUTO_APPROVE;
 
 impl Transition<'_> {
     /// Returns the grant of the session that answers a call.
@@ -59,6 +60,13 @@ impl Transition<'_> {
         grants.retain(|grant| {
             !which.is_empty() && grant.id != which && grant.label() != which && grant.tool != which
         });
+        self.change_grants(grants, by);
+    }
+
+    /// Removes the grants that approve calls automatically.
+    pub(super) fn revoke_auto_approve(&mut self, by: String) {
+        let mut grants = self.state().grants.clone();
+        grants.retain(|grant| grant.given_by != AUTO_APPROVE);
         self.change_grants(grants, by);
     }
 

@@ -10,7 +10,7 @@ use crate::event::{EventKind, Level};
 use crate::limits;
 use crate::resources::OutOfMemory;
 use crate::session::Status;
-use crate::turn::{COMPACT, EndReason};
+use crate::turn::{COMPACT, EndReason, PendingPrompt};
 
 impl Transition<'_> {
     pub(super) fn start(&mut self) -> Result<(), Error> {
@@ -36,6 +36,8 @@ impl Transition<'_> {
     pub(super) fn launched(&mut self, pid: u32) {
         if self.state().status.has_agent() {
             self.record(EventKind::AgentStarted { pid });
+            // An agent inside the daemon that was started again is ready at once.
+            self.send_queued();
         } else {
             // The session no longer expects it, and no agent may run without an owner.
             self.decided.effects.push(Effect::Terminate(StopStep::Kill));
@@ -59,13 +61,14 @@ impl Transition<'_> {
     }
 
     /// Marks the agent as ready and sends it what was pending: mode, tools and prompt.
-    pub(super) fn agent_ready(&mut self, native_session: String, model: String, version: String) {
+    pub(super) fn agent_ready(&mut self, ready: EventKind) {
         self.disarm(Timer::Start);
         // In its original form, if the state has it redacted.
         let waiting = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
         let prompt = waiting.map(|prompt| self.machine.originals.untold.clone().unwrap_or(prompt));
+        let prompt = prompt.map(|prompt| PendingPrompt { text: self.told_first(prompt.text), ..prompt });
         let untold = self.state().untold;
-        self.record(EventKind::AgentReady { native_session, model, version });
+        self.record(ready);
         if self.state().status != Status::Starting {
             return;
         }
@@ -84,8 +87,22 @@ impl Transition<'_> {
                 self.change_status(Status::Working, "the agent is ready and has a prompt");
                 self.tell(AgentInput::Prompt { text: prompt.text, attachments: prompt.attachments });
             }
-            None => self.change_status(Status::Running, "the agent is ready"),
+            None => {
+                self.change_status(Status::Running, "the agent is ready");
+                self.ask_to_raise();
+                // An agent that was started again by another daemon may have waited for a new day, or still waits for its model.
+                if self.state().stopped_by_budget {
+                    self.shared_budget_changed(None);
+                }
+                self.watch_rate_limit();
+                self.send_queued();
+            }
         }
+    }
+
+    /// Returns a prompt as an agent that has just started is told it.
+    fn told_first(&self, prompt: String) -> String {
+        if prompt == COMPACT { prompt } else { self.with_fork_history(prompt) }
     }
 
     /// Starts a stop, or makes a stop in progress more urgent.
@@ -122,9 +139,10 @@ impl Transition<'_> {
 
     /// Enters STOPPING. A graceful stop first waits for the running turn.
     fn begin_stop(&mut self, how: StopMode, then: AfterStop, message: &str) {
-        // A prompt the agent never received is no work to wait for.
-        let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none());
-        let waits_for_turn = how == StopMode::Graceful && at_work;
+        // A prompt the agent never received is no work to wait for, nor is work that nothing here can end.
+        let at_work =
+            self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none()) && !self.is_external();
+        let waits_for_turn = how == StopMode::Graceful && at_work && !self.waits_for_an_answer();
         self.machine.stopping = Some(Stopping { then, asked: false });
         self.disarm(Timer::Start);
         self.disarm(Timer::Deadline);
@@ -134,6 +152,13 @@ impl Transition<'_> {
         } else {
             self.ask_to_leave();
         }
+    }
+
+    /// Returns whether the open turn waits for an answer that whoever stops the session is not going to give. A turn that is
+    /// being ended waits for none.
+    pub(super) fn waits_for_an_answer(&self) -> bool {
+        let is_ending = self.state().turn.as_ref().is_some_and(|turn| turn.interrupted.is_some());
+        !is_ending && !self.state().requests.is_empty()
     }
 
     /// The first step of ending the agent; timers bring the more forceful ones.
@@ -200,7 +225,7 @@ impl Transition<'_> {
         match status {
             Status::Stopping => self.finish_stop(),
             Status::Running if exit.is_clean() => {
-                self.withdraw_all("the agent left");
+                self.close_background();
                 self.change_status(Status::Stopped, "the agent left by itself");
             }
             _ if let Some(killed) = exit.out_of_memory => {
@@ -241,12 +266,12 @@ impl Transition<'_> {
         match self.machine.stopping.take().map(|stopping| stopping.then) {
             Some(AfterStop::Failed(error)) => self.fail(error),
             Some(AfterStop::Restart) => {
-                self.close_turn(EndReason::Interrupted, "the session was restarted");
+                self.close_all(EndReason::Interrupted, "the session was restarted");
                 self.change_status(Status::Stopped, "stopped to be restarted");
                 self.launch_again();
             }
             Some(AfterStop::Stopped) | None => {
-                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.close_all(EndReason::Interrupted, "the session was stopped");
                 self.change_status(Status::Stopped, "stopped");
             }
         }
@@ -275,7 +300,7 @@ impl Transition<'_> {
 
     /// Ends the session with an error: first everything open, then the session.
     pub(super) fn fail(&mut self, error: Error) {
-        self.close_turn(EndReason::Interrupted, &error.to_string());
+        self.close_all(EndReason::Interrupted, &error.to_string());
         self.record(EventKind::Notice {
             level: Level::Error,
             code: Some(error.code),
@@ -304,11 +329,26 @@ impl Transition<'_> {
             Timer::Interrupt => self.interrupt_ran_out(),
             Timer::Answer => self.answer_ran_out(),
             Timer::Tool => self.tools_ran_out(),
+            Timer::Budget => self.work_time_ran_out(),
+            Timer::RateLimit => self.look_at_rate_limit(),
+            // It waits for something.
+            Timer::Idle if self.state().rate_limit.is_some() => {
+                self.watch_idleness(Status::Created, self.state().status);
+            }
             Timer::Idle => {
                 if self.state().status == Status::Running {
-                    self.begin_stop(StopMode::Now, AfterStop::Stopped, "the agent has nothing to do");
+                    self.end_if_idle();
                 }
             }
+        }
+    }
+
+    /// Ends an agent that has nothing to do, unless a worker is busy or a request waits.
+    fn end_if_idle(&mut self) {
+        if self.state().is_busy_between_turns() {
+            self.watch_idleness(Status::Created, Status::Running);
+        } else {
+            self.begin_stop(StopMode::Now, AfterStop::Stopped, "the agent has nothing to do");
         }
     }
 
@@ -412,6 +452,10 @@ impl Transition<'_> {
             Status::Created | Status::Running | Status::Stopped | Status::Failed => {}
         }
         self.come_back();
+        // The former daemon may have ended before it could send the next prompt.
+        if self.state().status == Status::Running {
+            self.send_queued();
+        }
     }
 
     /// Clients of the earlier daemon are disconnected; timers resume where they were.
@@ -420,6 +464,8 @@ impl Transition<'_> {
         self.fail_tools("the client that runs it is gone with the former daemon");
         self.watch_requests();
         self.watch_idleness(Status::Created, self.state().status);
+        self.watch_work_time();
+        self.watch_rate_limit();
         self.rearm_deadline();
     }
 
@@ -436,12 +482,15 @@ impl Transition<'_> {
     pub(super) fn revived(&mut self) {
         match self.state().status {
             Status::Stopping => {
-                self.close_turn(EndReason::Interrupted, "the session was stopped");
+                self.close_all(EndReason::Interrupted, "the session was stopped");
                 self.change_status(Status::Stopped, "the daemon ended during the stop");
             }
+            // Its agent was never the daemon's and works on.
+            Status::Running | Status::Working if self.is_external() => {}
             Status::Starting | Status::Running | Status::Working => {
-                self.close_turn(EndReason::Interrupted, "the daemon ended while the turn was running");
+                self.close_all(EndReason::Interrupted, "the daemon ended while the turn was running");
                 self.change_status(Status::Running, "taken up again after the daemon's restart");
+                self.ask_to_raise();
             }
             Status::Created | Status::Stopped | Status::Failed => {}
         }

@@ -4,21 +4,27 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::budgets::BUDGET_QUESTION;
+use super::shared_budgets;
 use super::{Timer, Transition};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
-use crate::id::RequestId;
+use crate::id::{RequestId, TurnId};
 use crate::limits;
 use crate::permission::{
-    CallEvaluation, Choice, Decision, Grant, GrantAction, Mode, RuleVerdict, Scope, pattern, proposal,
+    CallEvaluation, Choice, Decision, Grant, GrantAction, Mode, PermissionAdvice, RuleVerdict, Scope,
+    pattern, proposal,
 };
 use crate::redact;
 use crate::request::{
-    PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, is_bridged, settlers,
+    PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, bridged, denial, is_bridged,
+    is_person, settlers,
 };
+use crate::session::Status;
 use crate::time::Timestamp;
 use crate::tools;
+use crate::worker::{AUTO_APPROVE, CallClass};
 
 /// An answer to a permission, and who gives it.
 pub(super) struct Answer {
@@ -99,12 +105,17 @@ impl Transition<'_> {
             }
             _ => Vec::new(),
         };
+        let advice = match &ask {
+            RequestSubject::Permission(permission) if settled.is_none() => self.advice(permission, findings),
+            _ => PermissionAdvice::default(),
+        };
         self.record(EventKind::RequestOpened {
             request,
             native: native.clone(),
             automatic: settled.is_some(),
             ask: ask.clone(),
             proposals,
+            advice,
         });
         match settled {
             Some(AutomaticAnswer { decision, by, message, used_grant }) => {
@@ -114,7 +125,17 @@ impl Transition<'_> {
             None => {
                 self.watch_requests();
                 self.watch_tools();
+                self.leave_unanswered();
             }
+        }
+    }
+
+    /// A graceful stop waits for the turn, but for no answer.
+    fn leave_unanswered(&mut self) {
+        let is_stopping = self.state().status == Status::Stopping && self.asked_to_leave() == Some(false);
+        if is_stopping && self.waits_for_an_answer() {
+            self.disarm(Timer::Grace);
+            self.ask_to_leave();
         }
     }
 
@@ -154,9 +175,9 @@ impl Transition<'_> {
             return Some(AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
         }
         // An earlier approval to act does not hold while planning: a person decides.
-        let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool);
+        let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool, &ask.input);
         match (grant.map(|grant| grant.action), verdict) {
-            (Some(GrantAction::Allow), _) if may_act => {
+            (Some(GrantAction::Allow), _) if may_act && self.may_use(grant, ask) => {
                 let used_grant = grant.map(|grant| grant.id.clone()).unwrap_or_default();
                 Some(AutomaticAnswer { used_grant, ..AutomaticAnswer::allow(settlers::GRANT) })
             }
@@ -164,6 +185,12 @@ impl Transition<'_> {
             (None, RuleVerdict::Allow { by }) if may_act => Some(AutomaticAnswer::allow(by)),
             _ => None,
         }
+    }
+
+    /// Returns whether a grant may be used once more; one that approves automatically has limits by the minute.
+    fn may_use(&self, grant: Option<&Grant>, ask: &PermissionSubject) -> bool {
+        let is_automatic = grant.is_some_and(|grant| grant.given_by == AUTO_APPROVE);
+        !is_automatic || self.state().auto_approved.has_room(self.now, CallClass::of(&ask.tool))
     }
 
     /// Changes who holds the input, which also changes the deadlines of permissions.
@@ -330,16 +357,23 @@ impl Transition<'_> {
         used_grant: String,
     ) {
         let Answer { decision, message, updated_input, by } = answer;
+        // An agent must not take a rule's denial, or nobody's answer, for its user's word.
+        let told = match &ask {
+            RequestSubject::Permission(subject) if !decision.allows() && !is_person(&by) => {
+                denial(&subject.tool, &by, &message)
+            }
+            _ => message.clone(),
+        };
         self.record(EventKind::RequestSettled {
             request,
             outcome: RequestOutcome::Decided { decision },
             by,
-            message: message.clone(),
+            message,
             grant: grant.map(Box::new),
             used_grant,
         });
         if !is_bridged(&native) {
-            self.tell(AgentInput::Decide { native, decision, message, updated_input, ask });
+            self.tell(AgentInput::Decide { native, decision, message: told, updated_input, ask });
         }
         self.watch_requests();
         self.watch_tools();
@@ -361,6 +395,10 @@ impl Transition<'_> {
                 return Err(Error::invalid("answers", format_args!("the request has no question {key:?}")));
             }
         }
+        let is_budget = pending.native == bridged(BUDGET_QUESTION);
+        let shared = shared_budgets::scope_of(&pending.native);
+        let raises = (is_budget || shared.is_some()) && Self::budget_answer(&answers)?;
+        let answerer = by.clone();
         self.record(EventKind::RequestSettled {
             request,
             outcome: RequestOutcome::Answered { answers: answers.clone() },
@@ -369,7 +407,13 @@ impl Transition<'_> {
             grant: None,
             used_grant: String::new(),
         });
-        self.tell(AgentInput::Answer { native: pending.native, answers, ask: pending.ask });
+        if let Some(scope) = shared.filter(|_| raises) {
+            self.raise_shared(scope, answerer);
+        } else if raises {
+            self.raise_budget(answerer);
+        } else if !is_bridged(&pending.native) {
+            self.tell(AgentInput::Answer { native: pending.native, answers, ask: pending.ask });
+        }
         Ok(())
     }
 
@@ -393,6 +437,14 @@ impl Transition<'_> {
         let found = self.state().requests.values().find(|pending| pending.native == native);
         if let Some(request) = found.map(|pending| pending.id) {
             self.withdraw(request, "the agent no longer waits for it");
+        }
+    }
+
+    /// Withdraws the requests that end with a turn.
+    pub(super) fn withdraw_of_turn(&mut self, turn: TurnId, reason: &str) {
+        let of_turn = self.state().requests.values().filter(|pending| pending.turn == Some(turn));
+        for request in of_turn.map(|pending| pending.id).collect::<Vec<_>>() {
+            self.withdraw(request, reason);
         }
     }
 

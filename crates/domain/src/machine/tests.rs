@@ -3,13 +3,17 @@
 //! it.
 
 mod budgets;
+mod external;
 mod grants;
+mod overview;
 mod properties;
+mod queue;
 mod recovery;
 mod redacting;
 mod requests;
 mod script;
 mod secrets;
+mod shared_budgets;
 mod starting;
 mod stopping;
 mod tools;

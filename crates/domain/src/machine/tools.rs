@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCode};
 use crate::event::{ClientTool, EventKind};
 use crate::id::{CallId, RequestId};
 use crate::limits;
-use crate::permission::CallEvaluation;
+use crate::permission::{CallEvaluation, PermissionAdvice};
 use crate::request::{PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, settlers};
 use crate::session::Status;
 use crate::tools::{self, TURN_SOURCE};
@@ -109,8 +109,10 @@ impl Transition<'_> {
             automatic: true,
             ask: ask.clone(),
             proposals: Vec::new(),
+            advice: PermissionAdvice::default(),
         });
-        let pending = PendingRequest { id, native, asked_at, ask, proposals: Vec::new() };
+        let (proposals, advice) = (Vec::new(), PermissionAdvice::default());
+        let pending = PendingRequest { id, native, asked_at, ask, proposals, advice, turn: None };
         self.settle_tool(pending, false, output, by.to_owned());
     }
 

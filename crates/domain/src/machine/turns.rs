@@ -1,5 +1,7 @@
 //! Prompts, turns and the streamed output of a working agent.
 
+use serde_json::json;
+
 use super::{Timer, Transition};
 use crate::agent::{AgentEvent, AgentInput};
 use crate::command::WhenBusy;
@@ -21,17 +23,27 @@ impl Transition<'_> {
         when_busy: WhenBusy,
         by: String,
     ) -> Result<(), Error> {
+        check_attachments(&attachments)?;
+        if when_busy == WhenBusy::Queue && self.must_queue() {
+            return self.enqueue(text, attachments, by);
+        }
         self.check_prompt(&text)?;
         match self.state().status {
             Status::Running => {
-                self.open_turn(TurnOrigin::Client, text.clone(), attachments.clone(), by);
+                let told = self.with_fork_history(text.clone());
+                self.open_turn(TurnOrigin::Client, text, attachments.clone(), by);
                 self.change_status(Status::Working, "working on a prompt");
-                self.tell(AgentInput::Prompt { text, attachments });
+                self.tell(AgentInput::Prompt { text: told, attachments });
                 Ok(())
             }
             Status::Working if when_busy == WhenBusy::Steer => self.steer(text, &attachments, by),
             Status::Starting if when_busy == WhenBusy::Steer && self.has_pending_prompt() => {
                 self.steer(text, &attachments, by)
+            }
+            // The agent gets it when it is ready.
+            Status::Starting if self.state().turn.is_none() => {
+                self.open_turn(TurnOrigin::Client, text, attachments, by);
+                Ok(())
             }
             Status::Created => {
                 self.open_turn(TurnOrigin::Client, text, attachments, by);
@@ -47,6 +59,13 @@ impl Transition<'_> {
                 Err(self.wrong_state("a prompt needs a RUNNING one"))
             }
         }
+    }
+
+    /// Returns whether something else comes before a prompt that may wait.
+    fn must_queue(&self) -> bool {
+        let state = self.state();
+        let is_busy = matches!(state.status, Status::Starting | Status::Working | Status::Stopping);
+        is_busy || state.rate_limit.is_some() || !state.queue.entries.is_empty()
     }
 
     /// Adds a message to the running turn.
@@ -72,20 +91,19 @@ impl Transition<'_> {
     }
 
     /// Checks what refuses a prompt in any status.
-    fn check_prompt(&self, text: &str) -> Result<(), Error> {
+    pub(super) fn check_prompt(&self, text: &str) -> Result<(), Error> {
         if self.state().error_code == Some(ErrorCode::SessionTimeout) {
             return Err(Error::new(
                 ErrorCode::SessionTimeout,
                 format!("session {} has reached its timeout; restart it to go on", self.machine.spec.id),
             ));
         }
-        let (spent, budget) = (self.state().usage, self.machine.spec.max_tokens);
-        if spent.exceeds(budget) {
-            return Err(Error::new(
-                ErrorCode::BudgetExceeded,
-                format!("the session has used {} of its {budget} tokens", spent.budgeted_tokens()),
-            ));
-        }
+        self.check_budget_left()?;
+        self.check_prompt_text(text)
+    }
+
+    /// Checks the length of a prompt.
+    pub(super) fn check_prompt_text(&self, text: &str) -> Result<(), Error> {
         if text.len() > limits::PROMPT_MAX_BYTES {
             return Err(Error::invalid(
                 "message",
@@ -95,9 +113,19 @@ impl Transition<'_> {
         Ok(())
     }
 
-    fn open_turn(&mut self, origin: TurnOrigin, prompt: String, attachments: Vec<Attachment>, by: String) {
+    pub(super) fn open_turn(
+        &mut self,
+        origin: TurnOrigin,
+        prompt: String,
+        attachments: Vec<Attachment>,
+        by: String,
+    ) {
+        if self.state().rate_limit.is_some() {
+            self.disarm(Timer::RateLimit);
+        }
         let turn = TurnId(self.state().turns + 1);
         self.record(EventKind::TurnStarted { turn, origin, prompt, attachments, by });
+        self.watch_work_time();
     }
 
     /// Cancels the open turn: by an interrupt, or at once if the agent has not received it.
@@ -113,12 +141,12 @@ impl Transition<'_> {
     }
 
     /// Returns the open turn unless it is already ending, on its own or with the agent.
-    fn interruptible_turn(&self) -> Option<&OpenTurn> {
+    pub(super) fn interruptible_turn(&self) -> Option<&OpenTurn> {
         let leaving = self.state().status == Status::Stopping && self.asked_to_leave() != Some(false);
         self.state().turn.as_ref().filter(|turn| turn.interrupted.is_none() && !leaving)
     }
 
-    fn interrupt(&mut self, reason: InterruptReason) {
+    pub(super) fn interrupt(&mut self, reason: InterruptReason) {
         let Some(turn) = self.state().turn.as_ref().map(|turn| turn.id) else { return };
         self.record(EventKind::InterruptRequested { turn, reason });
         self.tell(AgentInput::Interrupt);
@@ -190,8 +218,8 @@ impl Transition<'_> {
             return;
         }
         match event {
-            AgentEvent::Ready { native_session, model, version } => {
-                self.agent_ready(native_session, model, version);
+            AgentEvent::Ready { native_session, model, version, resolved_model } => {
+                self.agent_ready(EventKind::AgentReady { native_session, model, version, resolved_model });
             }
             AgentEvent::TurnStarted => self.agent_began_turn(),
             AgentEvent::TurnEnded { reason, text, error } => self.agent_ended_turn(reason, text, error),
@@ -204,7 +232,12 @@ impl Transition<'_> {
                 self.check_budget();
             }
             AgentEvent::Broken { code, message } => self.agent_broke(code, message),
-            AgentEvent::ToolStarted { .. } | AgentEvent::ToolFinished { .. } => self.agent_called(event),
+            AgentEvent::RateLimited { resumes_at, reason } => self.rate_limited(resumes_at, reason),
+            AgentEvent::ToolStarted { .. } => {
+                self.agent_called(event);
+                self.check_budget();
+            }
+            AgentEvent::ToolFinished { .. } => self.agent_called(event),
             AgentEvent::Mode(mode) => {
                 // Autonomy is the daemon's decision: an agent can neither take it nor, by reporting its own
                 // mode, give it up.
@@ -227,16 +260,18 @@ impl Transition<'_> {
         }
     }
 
-    /// Handles the start or the end of a call. A call belongs to one turn, starts once and finishes once;
-    /// reports that do not fit are recorded as unparsed output instead of as calls.
+    /// Handles the start or the end of a call, in a turn or between turns. A call starts once and finishes once; reports
+    /// that do not fit are recorded as unparsed output instead of as calls.
     fn agent_called(&mut self, event: AgentEvent) {
         let (AgentEvent::ToolStarted { call, .. } | AgentEvent::ToolFinished { call, .. }) = &event else {
             return;
         };
-        let turn = self.state().turn.as_ref();
-        let started = turn.and_then(|turn| turn.calls.get(call)).cloned();
+        let state = self.state();
+        let of_turn = state.turn.as_ref().and_then(|turn| turn.calls.get(call));
+        let started = of_turn.or_else(|| state.background_calls.get(call)).cloned();
+        let has_room = state.background_calls.len() < limits::BACKGROUND_CALLS_MAX;
         let record = match (event, started) {
-            (event @ AgentEvent::ToolStarted { .. }, None) if turn.is_some() => plain_record(event),
+            (event @ AgentEvent::ToolStarted { .. }, None) if has_room => plain_record(event),
             (AgentEvent::ToolFinished { call, ok, output }, Some(tool)) => {
                 EventKind::ToolFinished { call, tool, ok, output }
             }
@@ -271,9 +306,12 @@ impl Transition<'_> {
         match self.state().status {
             Status::Working => {
                 self.change_status(Status::Running, "the turn ended");
+                self.ask_to_raise();
+                self.watch_rate_limit();
                 if !compacting {
                     self.compact_if_large();
                 }
+                self.send_queued();
             }
             Status::Stopping if self.asked_to_leave() == Some(false) => {
                 self.disarm(Timer::Grace);
@@ -283,37 +321,35 @@ impl Transition<'_> {
         }
     }
 
-    /// Interrupts the turn once the token budget is used up.
-    pub(super) fn check_budget(&mut self) {
-        let budget = self.machine.spec.max_tokens;
-        if !self.state().usage.exceeds(budget) {
-            return;
-        }
-        let Some(turn) = self.interruptible_turn() else { return };
-        let untold = turn.untold.is_some();
-        let spent = self.state().usage.budgeted_tokens();
-        let message = format!("the session has used {spent} of its {budget} tokens; the turn is ended");
-        self.record(EventKind::Notice {
-            level: Level::Error,
-            code: Some(ErrorCode::BudgetExceeded),
-            message: message.clone(),
-        });
-        if untold {
-            self.close_turn(EndReason::BudgetExceeded, &message);
-        } else {
-            self.interrupt(InterruptReason::BudgetExceeded);
-        }
-    }
-
     /// Ends everything open in the turn and the turn itself; does nothing without one.
     pub(super) fn close_turn(&mut self, reason: EndReason, error: &str) {
         self.close_turn_as(reason, "", error);
     }
 
-    /// Withdraws requests, closes calls and ends the turn with a text and an error.
+    /// Ends everything, because the agent is gone: the turn, and what went on without one.
+    pub(super) fn close_all(&mut self, reason: EndReason, error: &str) {
+        self.close_background();
+        self.close_turn(reason, error);
+    }
+
+    /// Ends the requests, calls and workers that no turn ends.
+    pub(super) fn close_background(&mut self) {
+        self.withdraw_all("the agent ended");
+        for (call, tool) in self.state().background_calls.clone() {
+            let output = "not finished when the agent ended".to_owned();
+            self.record(EventKind::ToolFinished { call, tool, ok: false, output });
+        }
+        for worker in self.state().workers.keys().cloned().collect::<Vec<_>>() {
+            let summary = "ended with its agent".to_owned();
+            self.record(EventKind::WorkerFinished { worker, ok: false, summary, spent: None });
+        }
+    }
+
+    /// Withdraws the turn's own requests, closes its calls and ends it with a text and an error. Workers, and what they
+    /// ask, go on.
     pub(super) fn close_turn_as(&mut self, reason: EndReason, text: &str, error: &str) {
-        self.withdraw_all("the turn ended");
         let Some(turn) = self.state().turn.clone() else { return };
+        self.withdraw_of_turn(turn.id, "the turn ended");
         for (call, tool) in turn.calls {
             let output = "not finished when the turn ended".to_owned();
             self.record(EventKind::ToolFinished { call, tool, ok: false, output });
@@ -325,7 +361,34 @@ impl Transition<'_> {
             error: error.to_owned(),
         });
         self.forget_turn_tools();
+        self.watch_work_time();
+        // A turn that a rate limit ended is continued before anything else is sent.
+        if self.state().rate_limit.is_none() {
+            self.turn_ended_for_queue(reason);
+        }
     }
+}
+
+/// Checks number and size of the files of a prompt.
+fn check_attachments(attachments: &[Attachment]) -> Result<(), Error> {
+    if attachments.len() > limits::ATTACHMENTS_MAX {
+        let most = limits::ATTACHMENTS_MAX;
+        return Err(Error::invalid(
+            "attachments",
+            format_args!("are {}; the limit is {most}", attachments.len()),
+        ));
+    }
+    let bytes: usize = attachments.iter().map(|file| file.content.len()).sum();
+    if bytes > limits::ATTACHMENTS_MAX_BYTES {
+        let most = limits::ATTACHMENTS_MAX_BYTES;
+        return Err(Error::invalid(
+            "attachments",
+            format_args!(
+                "are {bytes} bytes of base64; the limit is {most}: send smaller files, or their paths"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Converts reports that are recorded unchanged.
@@ -344,11 +407,16 @@ fn plain_record(event: AgentEvent) -> EventKind {
             EventKind::Compacted { tokens_before, tokens_after, summary }
         }
         AgentEvent::WorkerStarted { worker, call, title } => EventKind::WorkerStarted { worker, call, title },
-        AgentEvent::WorkerProgressed { worker, summary } => EventKind::WorkerProgressed { worker, summary },
+        AgentEvent::WorkerProgressed { worker, summary } => {
+            EventKind::WorkerProgressed { worker, summary, spent: None }
+        }
         AgentEvent::WorkerFinished { worker, ok, summary } => {
-            EventKind::WorkerFinished { worker, ok, summary }
+            EventKind::WorkerFinished { worker, ok, summary, spent: None }
         }
         AgentEvent::Notice { level, message } => EventKind::Notice { level, code: None, message },
+        AgentEvent::Waits { code, message } => {
+            EventKind::Notice { level: Level::Warning, code: Some(code), message }
+        }
         AgentEvent::Logged(line) => EventKind::AgentLogged { line },
         AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
         // The others have their own rules and never come here; recorded instead of lost.
@@ -356,9 +424,18 @@ fn plain_record(event: AgentEvent) -> EventKind {
     }
 }
 
-/// Records a report that was parsed but fits nowhere, such as the result of a call that ended with its turn.
+/// Records a report that was parsed but fits nowhere, such as the end of a call that nobody knows.
 fn out_of_place(event: &AgentEvent) -> EventKind {
-    let mut raw = format!("{event:?}");
+    let mut raw = match event {
+        AgentEvent::ToolStarted { call, tool, input, .. } => {
+            json!({"report": "tool_started", "call": call, "tool": tool, "input": input}).to_string()
+        }
+        AgentEvent::ToolFinished { call, ok, output } => {
+            json!({"report": "tool_finished", "call": call, "ok": ok, "output": output}).to_string()
+        }
+        // The others have rules of their own.
+        _ => json!({"report": "unknown"}).to_string(),
+    };
     let length = raw.len();
     let mut kept = length.min(limits::UNPARSED_MAX_BYTES);
     while !raw.is_char_boundary(kept) {

@@ -205,6 +205,12 @@ impl Grant {
         lives && self.is_here(asked) && self.is_theirs(asked) && self.is_about(asked)
     }
 
+    /// Returns whether it allows something of the same tool, whether or not it covers the call.
+    pub fn is_nearly_about(&self, call: &PatternCall<'_>) -> bool {
+        let pattern = CallPattern::parse("tool", &self.tool);
+        self.action == GrantAction::Allow && pattern.is_ok_and(|pattern| pattern.names_tool(call))
+    }
+
     fn is_here(&self, asked: &Asked<'_>) -> bool {
         match &self.scope {
             Scope::Session | Scope::Always => true,

@@ -99,6 +99,11 @@ impl CallPattern {
         if !glob::matches(&self.tool, call.tool) && !NAMES.iter().any(is_called) {
             return false;
         }
+        // An approval to read or edit files covers no command, whatever the call that has one is named.
+        let is_for_files = FAMILIES[1..].iter().any(|family| family.contains(&self.tool.as_str()));
+        if is_for_files && command_of(call.input).is_some() {
+            return false;
+        }
         let Some(within) = &self.within else { return true };
         match command_of(call.input) {
             Some(command) => covers_command(within, &command),
@@ -106,18 +111,23 @@ impl CallPattern {
         }
     }
 
-    /// Returns whether the pattern may cover a call: the interpretation for denials and questions.
-    pub fn may_cover(&self, call: &PatternCall<'_>) -> bool {
-        let command = command_of(call.input);
+    /// Returns whether the pattern is about the tool of a call, or about another name for it.
+    pub(super) fn names_tool(&self, call: &PatternCall<'_>) -> bool {
+        let runs_commands = || command_of(call.input).is_some();
         let same_family = FAMILIES.iter().any(|family| {
             family[0] == self.tool
-                && (family.contains(&call.tool) || (family[0] == "Bash" && command.is_some()))
+                && (family.contains(&call.tool) || (family[0] == "Bash" && runs_commands()))
         });
-        if !same_family && !glob::matches(&self.tool, call.tool) {
+        same_family || glob::matches(&self.tool, call.tool)
+    }
+
+    /// Returns whether the pattern may cover a call: the interpretation for denials and questions.
+    pub fn may_cover(&self, call: &PatternCall<'_>) -> bool {
+        if !self.names_tool(call) {
             return false;
         }
         let Some(within) = &self.within else { return true };
-        match command {
+        match command_of(call.input) {
             Some(_) => {
                 let within = without_colon(within);
                 suspects_of(call.input).iter().any(|suspect| glob::matches(&within, suspect))
@@ -158,9 +168,9 @@ pub(super) fn is_about_one_file(tool: &str, input: &Value) -> bool {
     known && !LOOKING.contains(&tool) && input.get(CHANGES_KEY).is_none() && named.count() == 1
 }
 
-/// Returns whether a tool only reads.
-pub fn is_reading(tool: &str) -> bool {
-    FAMILIES[2].contains(&tool)
+/// Returns whether a call only reads. One that has a command does more, whatever its tool is named.
+pub fn is_reading(tool: &str, input: &Value) -> bool {
+    FAMILIES[2].contains(&tool) && command_of(input).is_none()
 }
 
 /// Returns whether a path pattern may cover a call.

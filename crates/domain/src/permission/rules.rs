@@ -182,6 +182,30 @@ impl PermissionRules {
         }
     }
 
+    /// Returns which rule asks about a call, or which one came closest and does not cover it, for the person who is asked.
+    pub fn explain(&self, asked: &Asked<'_>) -> String {
+        let asks =
+            self.of_file(asked).filter(|rule| rule.grant.action == GrantAction::Ask).map(FileRule::name);
+        let first = self.ordered.iter().find(|(rule, pattern)| is_about(rule, pattern, &asked.call));
+        let is_asking = |rule: &PermissionRule| {
+            matches!(rule.action, RuleAction::Ask | RuleAction::AskSession) && !rule.is_built_in()
+        };
+        if let Some(name) =
+            asks.or_else(|| first.filter(|(rule, _)| is_asking(rule)).map(|(rule, _)| rule.name()))
+        {
+            return format!("{name} asks");
+        }
+        let of_files =
+            self.of_files.iter().filter(|rule| rule.grant.is_nearly_about(&asked.call)).map(FileRule::name);
+        let of_settings = self.ordered.iter().filter(|(rule, pattern)| {
+            rule.action == RuleAction::Allow && !rule.is_built_in() && pattern.names_tool(&asked.call)
+        });
+        match of_files.chain(of_settings.map(|(rule, _)| rule.name())).next() {
+            Some(name) => format!("{name} does not cover it"),
+            None => "no rule covers it".to_owned(),
+        }
+    }
+
     /// Returns the rule of a file that allows a call a limited number of times, if that rule is what allows
     /// it.
     pub fn limited(&self, asked: &Asked<'_>) -> Option<&FileRule> {
@@ -308,6 +332,26 @@ mod tests {
         let RuleVerdict::Deny { by, message } = verdict else { panic!("{verdict:?}") };
         assert_eq!(by, "rule Bash(curl *) (global)");
         assert!(message.contains("curl"), "{message}");
+    }
+
+    #[test]
+    fn the_person_who_is_asked_learns_which_rule_asks_or_came_closest() {
+        let explain = |rules: &[(RuleAction, &str)], command: &str| {
+            let mut all = PermissionRule::built_in();
+            let listed =
+                |(action, text): &(_, &str)| PermissionRule::listed(text, *action, "global").unwrap();
+            all.extend(rules.iter().map(listed));
+            let input = json!({ "command": command });
+            let call =
+                PatternCall { tool: "Bash", input: &input, working_dir: Path::new("/r"), real_paths: None };
+            let asked = Asked { call, parent: None, root: Path::new("/r"), now: crate::Timestamp(0) };
+            PermissionRules::new(all).unwrap().explain(&asked)
+        };
+        assert_eq!(explain(&[], "ls"), "no rule covers it");
+        let allowed = [(RuleAction::Allow, "Bash(npm *)"), (RuleAction::Allow, "Edit")];
+        assert_eq!(explain(&allowed, "ls"), "rule Bash(npm *) (global) does not cover it");
+        let asks = [(RuleAction::Allow, "Bash"), (RuleAction::Ask, "Bash(rm *)")];
+        assert_eq!(explain(&asks, "rm x"), "rule Bash(rm *) (global) asks");
     }
 
     #[test]

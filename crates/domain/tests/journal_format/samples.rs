@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use domain::event::{
-    AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoStatus, ToolServer,
+    AgentCommand, Attachment, ClientTool, Level, ServerStatus, Todo, TodoPriority, TodoStatus, ToolServer,
 };
-use domain::permission::{Coverage, Grant, GrantAction, Principal, Proposal, Scope};
+use domain::permission::{Coverage, Grant, GrantAction, PermissionAdvice, Principal, Proposal, Scope};
+use domain::queue::QueueChange;
 use domain::request::{PermissionSubject, Question, QuestionOption, RequestOutcome, RequestSubject};
 use domain::resources::{Enforcement, Resource, ResourceReport};
 use domain::turn::{EndReason, InterruptReason, TurnOrigin};
 use domain::{
-    CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, RequestId, Status, Timestamp, TurnId, Usage,
+    Budget, CallId, Decision, ErrorCode, EventKind, Mode, ProviderKind, QueueEntryId, RequestId, SessionId,
+    Spending, Status, Timestamp, TurnId, Usage,
 };
 use serde_json::json;
 
@@ -27,7 +29,50 @@ pub(crate) fn samples() -> Vec<EventKind> {
     all.extend(client_tools());
     all.extend(grants());
     all.push(measured());
+    all.extend(plans());
+    all.extend(worker_spending());
     all
+}
+
+fn plans() -> Vec<EventKind> {
+    let queue = |change| EventKind::QueueChanged { change };
+    let entry = QueueEntryId(2);
+    let attachments =
+        vec![Attachment { name: text("a.png"), media_type: text("image/png"), content: text("AA==") }];
+    let budget = Budget {
+        tokens: Some(1_000),
+        cost_micro_usd: Some(5_000_000),
+        work_ms: Some(600_000),
+        calls: Some(20),
+    };
+    vec![
+        queue(QueueChange::Added { entry, prompt: text("then this"), attachments, by: text("anna") }),
+        queue(QueueChange::Edited { entry, prompt: text("rather that"), by: text("anna") }),
+        queue(QueueChange::Moved { entry, position: 1, by: text("anna") }),
+        queue(QueueChange::Dropped { entry, by: text("anna") }),
+        queue(QueueChange::Sent { entry, turn: TurnId(3) }),
+        queue(QueueChange::Paused { reason: text("the turn before failed"), by: text("anna") }),
+        queue(QueueChange::Resumed { by: text("anna") }),
+        EventKind::BudgetChanged { budget, by: text("anna") },
+        EventKind::RateLimited {
+            resumes_at: Timestamp(1_000_000),
+            reason: text("five-hour limit"),
+            attempt: 1,
+        },
+        EventKind::RateLimitEnded {},
+        EventKind::ArchiveChanged { archived: true, by: text("anna") },
+        EventKind::SessionForked {
+            from: SessionId::new("sess_1"),
+            seq: 41,
+            history: text("user: hi"),
+            by: text("anna"),
+        },
+        EventKind::UsageReported {
+            usage: Usage { input_tokens: 10, estimated_micro_usd: 12, ..Usage::default() },
+            context_tokens: None,
+            context_window: None,
+        },
+    ]
 }
 
 fn life() -> Vec<EventKind> {
@@ -52,7 +97,12 @@ fn life() -> Vec<EventKind> {
             code: Some(ErrorCode::ProviderCrashed),
         },
         EventKind::AgentStarted { pid: 4242 },
-        EventKind::AgentReady { native_session: text("0b6d"), model: text("opus-4"), version: text("2.1.0") },
+        EventKind::AgentReady {
+            native_session: text("0b6d"),
+            model: text("opus-4"),
+            version: text("2.1.0"),
+            resolved_model: String::new(),
+        },
         EventKind::AgentExited {
             exit_code: Some(1),
             signal: Some(9),
@@ -131,6 +181,7 @@ fn requests() -> Vec<EventKind> {
         automatic: false,
         ask,
         proposals: Vec::new(),
+        advice: PermissionAdvice::default(),
     };
     let settled = |number, outcome, grant| EventKind::RequestSettled {
         request: RequestId(number),
@@ -147,6 +198,7 @@ fn requests() -> Vec<EventKind> {
         automatic: true,
         ask: client_tool("toolu_4", json!({})),
         proposals: Vec::new(),
+        advice: PermissionAdvice::default(),
     };
     vec![
         opened(
@@ -196,13 +248,27 @@ fn settings() -> Vec<EventKind> {
     let mut all = vec![
         EventKind::TodosChanged {
             todos: [TodoStatus::Pending, TodoStatus::InProgress, TodoStatus::Completed]
-                .map(|status| Todo { id: text("1"), text: text("write tests"), status })
+                .map(|status| Todo::new("1", "write tests", status))
+                .to_vec(),
+        },
+        EventKind::TodosChanged {
+            todos: [TodoPriority::High, TodoPriority::Medium, TodoPriority::Low]
+                .map(|priority| Todo {
+                    description: text("One for each rule."),
+                    active_form: text("Writing tests"),
+                    priority: Some(priority),
+                    ..Todo::new("1", "write tests", TodoStatus::InProgress)
+                })
                 .to_vec(),
         },
         EventKind::PlanModeChanged { on: true },
         EventKind::ModelChanged { model: text("sonnet") },
         EventKind::CommandsChanged {
-            commands: vec![AgentCommand { name: text("compact"), description: text("Shorten the history") }],
+            commands: vec![AgentCommand {
+                name: text("compact"),
+                description: text("Shorten the history"),
+                hint: String::new(),
+            }],
         },
         EventKind::ToolsRegistered {
             source: text("editor"),
@@ -222,6 +288,23 @@ fn settings() -> Vec<EventKind> {
     all
 }
 
+/// What workers that are sessions of their own spend.
+fn worker_spending() -> Vec<EventKind> {
+    vec![
+        EventKind::WorkerProgressed {
+            worker: text("sess_2"),
+            summary: String::new(),
+            spent: Some(Spending { tokens: 10, cost_micro_usd: 20, work_ms: 30, calls: 1 }),
+        },
+        EventKind::WorkerFinished {
+            worker: text("sess_2"),
+            ok: false,
+            summary: text("no model"),
+            spent: Some(Spending { tokens: 40, cost_micro_usd: 50, work_ms: 60, calls: 2 }),
+        },
+    ]
+}
+
 fn reports() -> Vec<EventKind> {
     vec![
         EventKind::UsageReported {
@@ -231,6 +314,7 @@ fn reports() -> Vec<EventKind> {
                 cache_read_tokens: 12,
                 cache_write_tokens: 7,
                 cost_micro_usd: 18_446_744_073_709_551_615,
+                estimated_micro_usd: 0,
             },
             context_tokens: Some(1_190),
             context_window: Some(200_000),
@@ -245,8 +329,8 @@ fn reports() -> Vec<EventKind> {
             call: Some(CallId::new("toolu_4")),
             title: text("Explore"),
         },
-        EventKind::WorkerProgressed { worker: text("w1"), summary: text("halfway") },
-        EventKind::WorkerFinished { worker: text("w1"), ok: true, summary: text("found it") },
+        EventKind::WorkerProgressed { worker: text("w1"), summary: text("halfway"), spent: None },
+        EventKind::WorkerFinished { worker: text("w1"), ok: true, summary: text("found it"), spent: None },
         EventKind::Notice {
             level: Level::Error,
             code: Some(ErrorCode::BudgetExceeded),
@@ -369,6 +453,7 @@ fn grants() -> Vec<EventKind> {
                 id: text("prefix"),
                 text: text("commands that begin with `npm test`"),
             }],
+            advice: PermissionAdvice::default(),
         },
         EventKind::RequestSettled {
             request: RequestId(5),
@@ -387,5 +472,27 @@ fn grants() -> Vec<EventKind> {
             used_grant: text("g3"),
         },
         EventKind::GrantsChanged { grants: vec![file, folder], by: text("anna") },
+        advised(),
     ]
+}
+
+/// A permission with what a person should know before answering.
+fn advised() -> EventKind {
+    EventKind::RequestOpened {
+        request: RequestId(7),
+        native: text("n7"),
+        automatic: false,
+        ask: RequestSubject::Permission(PermissionSubject {
+            call: None,
+            tool: text("Bash"),
+            input: json!({"command": "rm -rf build"}),
+            title: String::new(),
+            parent: None,
+        }),
+        proposals: Vec::new(),
+        advice: PermissionAdvice {
+            destructive: text("removes files"),
+            not_covered: text("no rule covers it; mode supervised asks"),
+        },
+    }
 }

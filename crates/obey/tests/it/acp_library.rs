@@ -40,6 +40,7 @@ fn options(folder: &Path) -> SupervisorOptions {
         socket: folder.join("none.sock"),
         spool_max_bytes: 1 << 30,
         active_sessions_max: 64,
+        default_mode: domain::Mode::default(),
         settings: Settings::new(SettingsSources::default()),
     }
 }

@@ -17,6 +17,7 @@ use wire::obey::local::v1::local_daemon_service_server::LocalDaemonServiceServer
 use wire::obey::v1 as pb;
 use wire::obey::v1::campaign_service_server::CampaignServiceServer;
 use wire::obey::v1::event_service_server::EventServiceServer;
+use wire::obey::v1::overview_service_server::OverviewServiceServer;
 use wire::obey::v1::request_service_server::RequestServiceServer;
 use wire::obey::v1::turn_service_server::TurnServiceServer;
 
@@ -95,6 +96,7 @@ impl Fake {
             .add_service(EventServiceServer::new(fake.clone()))
             .add_service(TurnServiceServer::new(fake.clone()))
             .add_service(RequestServiceServer::new(fake.clone()))
+            .add_service(OverviewServiceServer::new(fake.clone()))
             .add_service(CampaignServiceServer::new(fake.clone()));
         let served = self.state().served.take();
         assert!(served.is_none(), "it is open already");
@@ -146,6 +148,7 @@ impl Fake {
             r#type: name.to_owned(),
             json: fields.to_string(),
             session_id: session.to_owned(),
+            kind: None,
         });
         drop(state);
         self.changed();

@@ -56,7 +56,11 @@ impl LocalDaemonService for Fake {
         use pb::execute_response::Output;
         let request = request.into_inner();
         if request.command == "sh" {
-            return Err(refuse(Code::PermissionDenied, "OBEY-1020", "sh is not allowed"));
+            return Err(refuse(
+                Code::PermissionDenied,
+                "OBEY-1020",
+                "sh is not allowed; add it to execute.allow",
+            ));
         }
         self.state().seen.executed.push(request);
         let parts = [

@@ -85,7 +85,7 @@ impl TurnService for Fake {
         }
         self.state().seen.prompts.push(request.clone());
         let (turn_id, seq) = self.begin_turn(request.session_id, &request.text);
-        Ok(Response::new(pb::PromptResponse { turn_id, seq }))
+        Ok(Response::new(pb::PromptResponse { turn_id, seq, ..Default::default() }))
     }
 
     async fn cancel_turn(&self, request: Request<pb::CancelTurnRequest>) -> Answer<pb::CancelTurnResponse> {

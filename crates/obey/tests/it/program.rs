@@ -175,6 +175,9 @@ fn the_demo_runs_without_any_agent_installed() {
     for part in ["claude is not installed", "asks for permission", "Allowed by the demo", "Now try:"] {
         assert!(text(&ran.stderr).contains(part), "{part} is missing in {}", text(&ran.stderr));
     }
+    // It is not on the PATH here, so the lines to paste have its path.
+    let pasted = format!("  {} ps ", env!("CARGO_BIN_EXE_obey"));
+    assert!(text(&ran.stderr).contains(&pasted), "{}", text(&ran.stderr));
     let log = run(home.path(), &["session", "log", "sess_", "--json"]);
     assert_eq!(log.status.code(), Some(4), "the bare prefix names no session");
     let listed = run(home.path(), &["session", "list", "--json"]);
@@ -186,4 +189,20 @@ fn the_demo_runs_without_any_agent_installed() {
         assert_eq!(event["seq"], number);
         assert!(line.starts_with(&format!("{{\"seq\":{number},\"at\":\"20")), "{line}");
     }
+}
+
+#[test]
+fn the_demo_runs_again_after_the_temporary_folder_was_emptied() {
+    let home = tempfile::tempdir().unwrap();
+    let temp = home.path().join("temp");
+    std::fs::create_dir(&temp).unwrap();
+    let _stopped = Stopped(home.path());
+    let demo =
+        || obey(home.path(), &["demo"]).env("TMPDIR", &temp).env("OBEY_LISTEN", "none").output().unwrap();
+    assert_eq!(demo().status.code(), Some(0));
+    // Away, and not deleted: a new folder could have the old one's number.
+    std::fs::rename(&temp, home.path().join("before")).unwrap();
+    std::fs::create_dir(&temp).unwrap();
+    let again = demo();
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
 }

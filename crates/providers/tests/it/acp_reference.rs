@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use agent_port::{Codec, Decoded, Provider};
 use domain::request::{PermissionSubject, RequestSubject};
+use domain::turn::EndReason;
 use domain::{AgentEvent, AgentInput, Decision, ProviderKind, SessionSpec};
 use providers::acp::{Acp, NamedAgents};
 use serde_json::{Value, json};
 
-use crate::support::{launch, some_program, spec, starting};
+use crate::support::{launch, recordings_of, some_program, spec, starting};
 
 pub(crate) fn provider() -> Acp {
     Acp::new(NamedAgents::default(), None)
@@ -34,6 +35,8 @@ struct Replay {
     /// Prompts that the recording's client no longer waited for.
     abandoned: usize,
     is_ready: bool,
+    /// What was said in the turn since its last call.
+    said: String,
     /// The conversation in the form of our own recordings, until a prompt is abandoned.
     entries: Vec<Value>,
 }
@@ -56,6 +59,7 @@ impl Replay {
             turns: (0, 0),
             abandoned: 0,
             is_ready: false,
+            said: String::new(),
             entries: Vec::new(),
         };
         let mut wire = Vec::new();
@@ -110,6 +114,7 @@ impl Replay {
                     self.open.clear();
                 }
                 self.turns.0 += 1;
+                self.said.clear();
                 self.tell(&AgentInput::Prompt { text, attachments: Vec::new() });
             }
             "session/cancel" => self.tell(&AgentInput::Interrupt),
@@ -145,6 +150,18 @@ impl Replay {
         assert!(own.is_some(), "{}: {native} was not answered", self.whence);
     }
 
+    /// Completes the text of a turn from what was said in it, as the session does from its journal after a restart.
+    fn recall(&mut self, event: &mut AgentEvent) {
+        match event {
+            AgentEvent::TurnStarted | AgentEvent::ToolStarted { .. } => self.said.clear(),
+            AgentEvent::Text { text, parent: None } => self.said.push_str(text),
+            AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. } if text.is_empty() => {
+                text.clone_from(&self.said);
+            }
+            _ => {}
+        }
+    }
+
     /// Handles a line of the agent.
     fn line(&mut self, message: &Value) {
         let mut message = message.clone();
@@ -159,6 +176,7 @@ impl Replay {
         let (mut out, mut again) = (Decoded::default(), Decoded::default());
         self.codec.decode(line.as_bytes(), &mut out);
         twin.decode(line.as_bytes(), &mut again);
+        again.events.iter_mut().for_each(|event| self.recall(event));
         assert_eq!((&out.events, &out.replies), (&again.events, &again.replies), "{}: {line}", self.whence);
         assert_eq!(twin.save(), self.codec.save(), "{}", self.whence);
         self.wrote(&out.replies);
@@ -253,11 +271,6 @@ fn recordings_of_real_agents_are_understood() {
 
 #[test]
 fn the_whole_collection_is_understood() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = here.ancestors().map(|folder| folder.join("shared/reference/codex")).find(|dir| dir.is_dir());
-    let Some(folder) = found else {
-        eprintln!("skipped: no folder shared/reference/codex beside the repository");
-        return;
-    };
+    let Some(folder) = recordings_of("codex") else { return };
     recordings(&folder).iter().for_each(|file| replay(file));
 }

@@ -2,25 +2,14 @@
 //! available: nothing is misunderstood, nothing ends twice, nothing is left open.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agent_port::{Codec, Provider};
 use domain::{AgentEvent, ProviderKind, SessionSpec};
 use providers::claude_code::ClaudeCode;
 use serde_json::{Value, json};
 
-use crate::support::{decode, some_program, spec};
-
-/// The collection lies beside the repository, or beside one of the folders around it.
-fn collection() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found =
-        here.ancestors().map(|folder| folder.join("shared/reference/claude")).find(|dir| dir.is_dir());
-    if found.is_none() {
-        eprintln!("skipped: no folder shared/reference/claude beside the repository");
-    }
-    found
-}
+use crate::support::{decode, recordings_of, some_program, spec};
 
 /// A codec in the middle of a run, for conversations that did not start with our messages.
 struct Running {
@@ -87,7 +76,7 @@ fn provider() -> ClaudeCode {
 
 #[test]
 fn every_captured_line_is_understood() {
-    let Some(folder) = collection() else { return };
+    let Some(folder) = recordings_of("claude") else { return };
     let mut files: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ext| ext == "jsonl"));
     files.sort();
@@ -138,7 +127,7 @@ fn conversation(name: &str, text: &str) -> usize {
 
 #[test]
 fn single_lines_out_of_context_do_no_harm() {
-    let Some(folder) = collection() else { return };
+    let Some(folder) = recordings_of("claude") else { return };
     let text = std::fs::read_to_string(folder.join("message-catalogue.jsonl")).unwrap();
     for line in text.lines() {
         let entry: Value = serde_json::from_str(line).unwrap();

@@ -3,24 +3,14 @@
 //! protocol.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agent_port::Codec;
 use domain::{AgentEvent, SessionSpec};
 use serde_json::{Value, json};
 
 use crate::codex_golden::CODEX;
-use crate::support::decode;
-
-/// The collection lies beside the repository, or beside one of the folders around it.
-fn collection() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = here.ancestors().map(|folder| folder.join("shared/reference/codex")).find(|dir| dir.is_dir());
-    if found.is_none() {
-        eprintln!("skipped: no folder shared/reference/codex beside the repository");
-    }
-    found
-}
+use crate::support::{decode, recordings_of};
 
 /// A codec in the middle of a run, for conversations that did not start with our messages.
 struct Running {
@@ -71,7 +61,7 @@ impl Running {
 
 #[test]
 fn every_captured_line_is_understood() {
-    let Some(folder) = collection() else { return };
+    let Some(folder) = recordings_of("codex") else { return };
     let mut files: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| {
         let name = file.file_name().unwrap().to_string_lossy();
@@ -112,7 +102,7 @@ fn conversation(name: &str, text: &str) -> usize {
 
 #[test]
 fn every_kind_of_notification_is_known() {
-    let Some(folder) = collection() else { return };
+    let Some(folder) = recordings_of("codex") else { return };
     let text = std::fs::read_to_string(folder.join("codex_app_server_protocol.v2.schemas.json")).unwrap();
     let schema: Value = serde_json::from_str(&text).unwrap();
     let kinds = schema["definitions"]["ServerNotification"]["oneOf"].as_array().unwrap();

@@ -54,6 +54,7 @@ impl Live {
             environment: Vec::new(),
             bridge: None,
             past: None,
+            given: Vec::new(),
             programs: None,
         };
         let LaunchPlan::InProcess(mut agent) = OpenaiApi::new(Some(Arc::new(Echo))).launch(&request).unwrap()

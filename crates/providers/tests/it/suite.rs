@@ -1,4 +1,4 @@
-//! The scenarios of `providers::suite` with recorded conversations of the real agents, replayed through a
+//! The scenarios of `provider_common::suite` with recorded conversations of the real agents, replayed through a
 //! session: as recorded, and altered where no recording is possible (a crash, a hang, garbage, another
 //! version). `e2e` plays the same scenarios with the programs themselves.
 
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use agent_port::{LaunchRequest, Provider};
 use domain::event::EventKind;
 use domain::{Command, ErrorCode, Exit, Input, SessionSpec, StopMode, Timer};
+use provider_common::suite;
 use providers::acp::{Acp, NamedAgents};
 use providers::claude_code::ClaudeCode;
 use providers::codex::Codex;
-use providers::suite;
 use serde_json::{Value, json};
 
 use crate::acp_reference;
@@ -193,6 +193,7 @@ impl Recorded {
             environment,
             bridge: None,
             past: None,
+            given: Vec::new(),
             programs: None,
         };
         self.without.launch(&request).err().map(|error| error.to_string()).unwrap_or_default()

@@ -1,35 +1,20 @@
 //! Sessions to launch agents for, and helpers shared by the tests.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agent_port::{Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider};
-use domain::{AgentEvent, LaunchPolicy, Mode, ProviderKind, SessionId, SessionSpec, State, Timestamp};
+use domain::{AgentEvent, ProviderKind, SessionId, SessionSpec, State, Timestamp};
 
 /// A session of a provider, in a directory.
 pub(crate) fn spec(provider: ProviderKind, working_dir: &Path) -> SessionSpec {
     SessionSpec {
-        id: SessionId::new("sess_01JC0000000000000000000001"),
-        campaign_id: None,
-        provider,
-        model: String::new(),
         name: "test".to_owned(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        root: working_dir.to_owned(),
-        working_dir: working_dir.to_owned(),
-        provider_config: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        max_tokens: 0,
-        timeout: None,
-        mode: Mode::Supervised,
-        launch: LaunchPolicy::Now,
-        upkeep: domain::Timeouts::default(),
-        containment: domain::Containment::default(),
-        scrub: None,
-        created_at: Timestamp(0),
+        ..SessionSpec::new(
+            SessionId::new("sess_01JC0000000000000000000001"),
+            provider,
+            working_dir.to_owned(),
+        )
     }
 }
 
@@ -47,7 +32,16 @@ pub(crate) fn launch(
 ) -> ProcessLaunch {
     let resume = !state.native_session.is_empty();
     match provider
-        .launch(&LaunchRequest { spec, state, resume, environment, bridge: None, past: None, programs: None })
+        .launch(&LaunchRequest {
+            spec,
+            state,
+            resume,
+            environment,
+            bridge: None,
+            past: None,
+            given: Vec::new(),
+            programs: None,
+        })
         .unwrap()
     {
         LaunchPlan::Process(process) => *process,
@@ -65,4 +59,14 @@ pub(crate) fn decode(codec: &mut dyn agent_port::Codec, line: &[u8]) -> (Vec<Age
 /// A program that exists, for tests that start none.
 pub(crate) fn some_program() -> PathBuf {
     std::env::current_exe().unwrap()
+}
+
+/// A folder of recordings that are too large to be kept here, below the one that `OBEY_TEST_RECORDINGS` names.
+pub(crate) fn recordings_of(agent: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("OBEY_TEST_RECORDINGS").map(|folder| Path::new(&folder).join(agent));
+    let found = folder.filter(|folder| folder.is_dir());
+    if found.is_none() {
+        eprintln!("SKIPPED: OBEY_TEST_RECORDINGS names no folder with recordings of {agent}");
+    }
+    found
 }

@@ -88,8 +88,9 @@ fn weight(event: &Event) -> usize {
         EventKind::ActivityReported { content, extra, .. } => {
             content.len() + extra.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
         }
-        EventKind::RequestOpened { ask, proposals, .. } => {
-            ask_weight(ask) + proposals.iter().map(|proposal| proposal.text.len()).sum::<usize>()
+        EventKind::RequestOpened { ask, proposals, advice, .. } => {
+            let offered: usize = proposals.iter().map(|proposal| proposal.text.len()).sum();
+            ask_weight(ask) + offered + advice.not_covered.len()
         }
         EventKind::RequestSettled {
             message, outcome: RequestOutcome::ToolReturned { output, .. }, ..

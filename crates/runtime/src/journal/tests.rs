@@ -23,26 +23,11 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// Returns the spec of a session with this id.
 pub(crate) fn spec(id: &str) -> domain::SessionSpec {
     domain::SessionSpec {
-        id: SessionId::new(id),
         campaign_id: Some(domain::CampaignId::new("camp_1")),
-        provider: domain::ProviderKind::Scripted,
         model: "m".to_owned(),
         name: "n".to_owned(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        working_dir: "/w".into(),
-        root: "/w".into(),
-        provider_config: std::collections::BTreeMap::new(),
-        environment: std::collections::BTreeMap::new(),
-        max_tokens: 0,
-        timeout: None,
-        mode: domain::Mode::default(),
-        launch: domain::LaunchPolicy::Now,
-        upkeep: domain::Timeouts::default(),
-        containment: domain::Containment::default(),
-        scrub: None,
         created_at: Timestamp(1),
+        ..domain::SessionSpec::new(SessionId::new(id), domain::ProviderKind::Scripted, "/w".into())
     }
 }
 

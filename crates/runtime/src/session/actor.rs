@@ -1,17 +1,20 @@
 //! The loop of one session. It handles commands, output and timers one at a time: asks the rules, commits
 //! what they decided, and only then publishes and executes it. The only code that changes a session.
 
+mod commands;
 mod commit;
 mod decide;
 mod private;
 mod recovery;
 mod resources;
+mod shared_budget;
+mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use domain::event::Level;
+use domain::overview::SessionFacts;
 use domain::turn::EndReason;
 use domain::{
     AgentEvent, AgentInput, Decided, Effect, Error, EventKind, Exit, Input, Machine, StopStep, Timestamp,
@@ -21,9 +24,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::private::Private;
 use self::resources::MemoryWatch;
+use self::shared_budget::SharedBudgetWatch;
+pub(super) use self::state::ActorState;
 use super::agent_handle::{self, AgentHandle, AgentInputEvent, Ingested, ProcessAgent, SilentCodec};
+use super::carry::StoredMark;
 use super::handle::{ActorMessage, Applied, SessionHandle, Snapshot};
 use super::launch::Reattached;
+use super::measures::SessionMeasures;
 use super::originals::{self, KeptOriginals};
 use super::plan::{AfterCommit, StepPlan};
 use super::scrubbing::{Clean, Scrubbing};
@@ -33,12 +40,12 @@ use super::{SessionServices, SharedServices};
 use crate::journal::SessionJournal;
 use crate::limits;
 use crate::permissions;
-use crate::process::{AgentOutput, Batch, OutputEnd};
+use crate::process::{AgentOutput, Batch, KnownHolder, OutputEnd};
 use agent_port::PastEvents;
 use host::clock;
 use host::failpoint;
 use storage::sessions::{self, StateColumns};
-use storage::{Durability, SessionRow, SpoolMark};
+use storage::{Durability, SessionRow, SessionWrite, SpoolMark};
 
 /// In which situation an actor starts.
 pub(crate) enum ActorStart {
@@ -53,21 +60,12 @@ pub(crate) enum ActorStart {
 /// The owner of one session.
 pub(crate) struct Actor {
     pub(super) services: SharedServices,
-    pub(super) machine: Machine,
+    /// What the rules change; a command's step is decided on a copy of it.
+    pub(super) state: Box<ActorState>,
     pub(super) agent: AgentHandle,
-    pub(super) run: u64,
     key: i64,
-    seq: u64,
-    next_write_id: u64,
-    /// The sealed state as last stored.
-    saved: Private,
-    /// The stored state was sealed with a key that no longer exists.
-    is_saved_unreadable: bool,
-    seal: Seal,
     scrubbing: Scrubbing,
     originals: Arc<KeptOriginals>,
-    /// Input not yet confirmed to have reached the agent.
-    unapplied: Vec<(u64, Vec<u8>)>,
     /// The open turn that started under an earlier daemon.
     inherited_turn: Option<TurnId>,
     timers: Timers,
@@ -79,19 +77,10 @@ pub(crate) struct Actor {
     mailbox: mpsc::Receiver<ActorMessage>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// Shared with handles, so that a calling process can be recognised as the agent's.
-    pub(super) holder_pid: Arc<AtomicU32>,
+    pub(super) holder: Arc<KnownHolder>,
     pub(super) memory: MemoryWatch,
-}
-
-/// The state to restore if a command could not be committed.
-struct Undo {
-    machine: Machine,
-    seq: u64,
-    run: u64,
-    next_write_id: u64,
-    saved: Private,
-    /// The codec state, which may be newer than what was saved; `None` without a process.
-    codec: Option<String>,
+    measured: SessionMeasures,
+    share: SharedBudgetWatch,
 }
 
 impl Actor {
@@ -109,27 +98,26 @@ impl Actor {
         let (saved, mark) = recovery::unsealed(&mut seal, &row.codec, row.spool);
         machine.set_originals(saved.originals.clone());
         let mut scrubbing = Scrubbing::new(services.scrubber_of(machine.spec()).cloned());
-        scrubbing.restore(saved.texts.clone());
+        let texts = recovery::texts_of(&saved, &mark);
+        scrubbing.restore(texts.clone());
         let originals = Arc::new(KeptOriginals::default());
         originals.keep(Vec::new(), &saved.originals.asks);
         let (snapshot, watcher) = watch::channel(Arc::new(snapshot_of(&machine, row.last_seq)));
-        let holder_pid = Arc::new(AtomicU32::new(0));
+        let holder = Arc::new(KnownHolder::default());
+        let share = SharedBudgetWatch::new(&services.budgets, &machine);
+        let mut state = ActorState::new(machine, seal, saved, StoredMark::of(&mark, texts));
+        (state.run, state.seq, state.next_write_id) = (row.run, row.last_seq, row.next_write_id);
         let actor = Self {
-            holder_pid: Arc::clone(&holder_pid),
+            holder: Arc::clone(&holder),
             memory: MemoryWatch::default(),
+            measured: SessionMeasures::default(),
+            share,
             services: Arc::clone(services),
-            machine,
+            state: Box::new(state),
             agent: AgentHandle::None,
-            run: row.run,
             key: row.key,
-            seq: row.last_seq,
-            next_write_id: row.next_write_id,
-            saved,
-            is_saved_unreadable: false,
-            seal,
             scrubbing,
             originals: Arc::clone(&originals),
-            unapplied: Vec::new(),
             inherited_turn: None,
             timers: Timers::default(),
             killed_by: None,
@@ -139,16 +127,11 @@ impl Actor {
             snapshot,
         };
         let run_limits = actor.memory.shared();
+        let facts = SessionFacts::of(actor.state.machine.spec(), actor.state.machine.state());
+        services.overview.begin(facts, row.last_seq, row.seen_at, Arc::clone(&run_limits));
         let task = tokio::spawn(actor.run(beginning, mark));
-        let handle = SessionHandle {
-            id,
-            mailbox: sender,
-            stream,
-            snapshot: watcher,
-            holder_pid,
-            originals,
-            run_limits,
-        };
+        let handle =
+            SessionHandle { id, mailbox: sender, stream, snapshot: watcher, holder, originals, run_limits };
         (handle, task)
     }
 
@@ -161,7 +144,8 @@ impl Actor {
                 self.recover(&mark).await;
                 if let AgentHandle::Process(process) = &mut self.agent {
                     // The line that made the previous actor panic would do the same to this one.
-                    process.codec = Box::new(SilentCodec { saved: self.saved.codec.clone() });
+                    let saved = self.state.saved.codec.clone();
+                    self.state.set_codec(Some(Box::new(SilentCodec { saved })));
                     process.is_given_up = true;
                 }
                 self.take(Input::Agent(AgentEvent::Broken { code: None, message })).await;
@@ -176,16 +160,21 @@ impl Actor {
                 let _ = done.send(());
                 return;
             }
-            if let AgentHandle::Process(process) = &mut self.agent {
+            if let (AgentHandle::Process(process), Some(codec)) = (&mut self.agent, self.state.codec()) {
                 // What led to them is on disk by now.
-                process.begin_client_requests();
+                process.begin_client_requests(codec);
             }
-            let ended = self.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None);
+            let ended =
+                self.state.machine.state().status.is_terminal() && matches!(self.agent, AgentHandle::None);
             tokio::select! {
                 // Commands first: a cancel must not wait behind a flood of output.
                 biased;
                 message = self.mailbox.recv() => match message {
-                    Some(ActorMessage::Command { command, reply }) => self.handle_command(*command, reply).await,
+                    Some(ActorMessage::Command { command, key, caller, reply }) => {
+                        self.measured.trace.set_caller(caller);
+                        self.handle_command(*command, key, reply).await;
+                        self.measured.trace.set_caller(None);
+                    }
                     Some(ActorMessage::Detach { done }) => self.leaving = Some(done),
                     None => return,
                 },
@@ -193,14 +182,15 @@ impl Actor {
                 timer = self.timers.next() => self.take(Input::Timer(timer)).await,
                 () = overdue(self.originals.expires_at()) => self.originals.forget_expired(),
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
+                () = self.share.changed() => self.look_at_shared_budget().await,
                 () = overdue(self.memory.due()) => self.check_memory().await,
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
                     // Messages sent before the mailbox closed are still answered.
                     while let Some(message) = self.mailbox.recv().await {
-                        if let ActorMessage::Command { command, reply } = message {
-                            self.handle_command(*command, reply).await;
+                        if let ActorMessage::Command { command, key, reply, .. } = message {
+                            self.handle_command(*command, key, reply).await;
                         }
                     }
                     if matches!(self.agent, AgentHandle::None) {
@@ -208,68 +198,6 @@ impl Actor {
                     }
                 }
             }
-        }
-    }
-
-    /// Handles a command: either it is refused and nothing changed, or its effect is durable.
-    async fn handle_command(
-        &mut self,
-        command: domain::Command,
-        reply: oneshot::Sender<Result<Applied, Error>>,
-    ) {
-        let undo = Undo {
-            machine: self.machine.clone(),
-            seq: self.seq,
-            run: self.run,
-            next_write_id: self.next_write_id,
-            saved: self.saved.clone(),
-            codec: self.codec_state(),
-        };
-        let mut plan = StepPlan::default();
-        let outcome = match self.decide(clock::now(), Input::Command(command), &mut plan) {
-            Ok(()) => self.commit(&mut plan, Durability::Synced).await,
-            Err(error) => Err(error),
-        };
-        match outcome {
-            Ok(()) => {
-                failpoint!("command.committed");
-                let events = self.publish(&mut plan);
-                // A caller that disconnected had its command carried out all the same.
-                let _ = reply.send(Ok(Applied { events }));
-                failpoint!("command.answered");
-                self.run_after_commit(plan.after).await;
-            }
-            Err(error) => {
-                self.undo(undo);
-                let _ = reply.send(Err(error));
-            }
-        }
-    }
-
-    /// Restores the state before a command that could not be committed, including the codec.
-    fn undo(&mut self, undo: Undo) {
-        self.machine = undo.machine;
-        self.seq = undo.seq;
-        self.run = undo.run;
-        self.next_write_id = undo.next_write_id;
-        self.saved = undo.saved;
-        self.unapplied.retain(|(write_id, _)| *write_id < undo.next_write_id);
-        // Most refusals happen before the codec was asked to encode anything.
-        if self.codec_state() != undo.codec
-            && let (AgentHandle::Process(process), Some(memory)) = (&mut self.agent, undo.codec)
-            && let Ok(provider) = self.services.providers.get(self.machine.spec().provider)
-            && let Ok(codec) = provider.codec(self.machine.spec(), &memory)
-        {
-            process.codec = codec;
-            // These client requests are already in progress.
-            drop(process.codec.take_client_requests());
-        }
-    }
-
-    fn codec_state(&self) -> Option<String> {
-        match &self.agent {
-            AgentHandle::Process(process) => Some(process.codec.save()),
-            AgentHandle::None | AgentHandle::InProcess { .. } => None,
         }
     }
 
@@ -282,14 +210,17 @@ impl Actor {
                 self.take_all_at(events.into_iter().map(|event| (at, Input::Agent(event)))).await;
             }
             AgentInputEvent::Returned { id, result } => {
-                let AgentHandle::Process(process) = &mut self.agent else { return };
-                let ingested = process.take_returned(&id, result);
+                let (AgentHandle::Process(process), Some(codec)) = (&mut self.agent, self.state.codec())
+                else {
+                    return;
+                };
+                let ingested = process.take_returned(codec, &id, result);
                 let (mut plan, _) = self.write_ingested(ingested).await;
                 self.publish(&mut plan);
                 self.run_after_commit(plan.after).await;
             }
             AgentInputEvent::Silence => {
-                self.agent = AgentHandle::None;
+                self.set_agent(AgentHandle::None, None);
                 self.take(Reattached::exit("the agent inside the daemon ended")).await;
             }
         }
@@ -304,7 +235,12 @@ impl Actor {
                 }
                 self.take_output(&batch).await;
             }
-            AgentOutput::Ended(end) => self.take_end(end, agent_handle::exit_of(end)).await,
+            AgentOutput::Ended(end) => {
+                if end == OutputEnd::ShimLost {
+                    self.services.killed_holders.note(&self.run_dir());
+                }
+                self.take_end(end, agent_handle::exit_of(end)).await;
+            }
             AgentOutput::Corrupt { at, fault } => {
                 let message = format!("its output on disk is damaged at {at:?}: {fault:?}");
                 self.terminate(StopStep::Kill);
@@ -312,7 +248,7 @@ impl Actor {
             }
             AgentOutput::Refused(refusal) if !self.services.is_succeeded().await => {
                 // There is no other daemon. Whatever has the shim may have sent the agent anything.
-                tracing::error!(session = %self.machine.spec().id, ?refusal, "the shim was taken over; ending its agent");
+                tracing::error!(session = %self.state.machine.spec().id, ?refusal, "the shim was taken over; ending its agent");
                 self.take_end(
                     OutputEnd::ShimLost,
                     Exit { message: agent_handle::TAKEN_OVER.to_owned(), ..Exit::default() },
@@ -321,12 +257,12 @@ impl Actor {
             }
             AgentOutput::Refused(refusal) => {
                 // Another daemon serves this agent now; this one must not touch the session any more.
-                tracing::error!(session = %self.machine.spec().id, ?refusal, "another daemon has taken over");
-                self.agent = AgentHandle::None;
+                tracing::error!(session = %self.state.machine.spec().id, ?refusal, "another daemon has taken over");
+                self.set_agent(AgentHandle::None, None);
                 self.mailbox.close();
             }
             AgentOutput::Unreadable(error) => {
-                tracing::error!(session = %self.machine.spec().id, %error, "cannot read the spool; trying again");
+                tracing::error!(session = %self.state.machine.spec().id, %error, "cannot read the spool; trying again");
                 tokio::time::sleep(limits::STORE_RETRY_WAIT).await;
             }
         }
@@ -334,8 +270,10 @@ impl Actor {
 
     /// Translates a batch, commits and publishes its events, and deletes consumed segments.
     async fn take_output(&mut self, batch: &Batch) {
-        let AgentHandle::Process(process) = &mut self.agent else { return };
-        let ingested = process.ingest(batch);
+        let (AgentHandle::Process(process), Some(codec)) = (&mut self.agent, self.state.codec()) else {
+            return;
+        };
+        let ingested = process.ingest(codec, batch);
         let (mut plan, is_marked) = self.write_ingested(ingested).await;
         self.publish(&mut plan);
         failpoint!("output.shown");
@@ -362,8 +300,10 @@ impl Actor {
 
     async fn take_end(&mut self, end: OutputEnd, exit: Exit) {
         let exit = self.measured(exit).await;
-        let AgentHandle::Process(process) = &mut self.agent else { return };
-        let ingested = process.finish(exit);
+        let (AgentHandle::Process(process), Some(codec)) = (&mut self.agent, self.state.codec()) else {
+            return;
+        };
+        let ingested = process.finish(codec, exit);
         let (mut plan, _) = self.write_ingested(ingested).await;
         // Publish the end only after the agent is released: a client that sees the end finds no trace of the
         // agent.
@@ -378,16 +318,16 @@ impl Actor {
         let mut plan = StepPlan::default();
         for (at, mut input) in ingested.inputs {
             if matches!(input, Input::Agent(AgentEvent::TurnEnded { .. })) {
-                self.finish_texts(at, &mut plan);
+                self.decision(&mut plan).finish_texts(at);
             }
             self.recall(&mut input, &plan).await;
-            self.decide_unrefusable(at, input, &mut plan);
+            self.decision(&mut plan).decide_unrefusable(at, input);
         }
         for bytes in ingested.replies {
-            self.send(bytes, &mut plan);
+            self.decision(&mut plan).send(bytes);
         }
         let mut is_marked = false;
-        if let AgentHandle::Process(process) = &mut self.agent {
+        if let AgentHandle::Process(process) = &self.agent {
             let after = ingested.after;
             // Without events nothing is lost: the same bytes would be read again.
             let nothing =
@@ -420,7 +360,7 @@ impl Actor {
     async fn take_all_at(&mut self, inputs: impl IntoIterator<Item = (Timestamp, Input)>) {
         let mut plan = StepPlan::default();
         for (at, input) in inputs {
-            self.decide_unrefusable(at, input, &mut plan);
+            self.decision(&mut plan).decide_unrefusable(at, input);
         }
         self.commit_at_last(&mut plan).await;
         self.publish(&mut plan);
@@ -429,22 +369,7 @@ impl Actor {
 
     /// Returns the events of this session published so far.
     pub(super) fn past(&self) -> PastEvents {
-        PastEvents { events: Box::new(self.stream.read_after(0)), last_seq: self.seq }
-    }
-
-    pub(super) fn next_write_id(&mut self) -> u64 {
-        let id = self.next_write_id;
-        self.next_write_id += 1;
-        id
-    }
-
-    /// Starts a new run with a new folder, spool and outbox. Pending input of the previous run is discarded.
-    fn begin_run(&mut self, resume: bool, plan: &mut StepPlan) {
-        self.run += 1;
-        plan.write.applied = Some(self.next_write_id.saturating_sub(1));
-        plan.write.spool = Some(SpoolMark::default());
-        plan.state_changed = true;
-        plan.after.push(AfterCommit::Launch { resume });
+        PastEvents { events: Box::new(self.stream.read_after(0)), last_seq: self.state.seq }
     }
 }
 

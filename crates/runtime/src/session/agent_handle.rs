@@ -9,8 +9,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::carry;
 use crate::limits;
-use crate::process::lines::{LineAssembler, OutputLine, OversizeLine, PartialLine};
+use crate::process::lines::{LineAssembler, OutputLine};
 use crate::process::{self, AgentLink, AgentOutput, Batch, Delivery, OutputEnd, Position, Stream};
 use agent_port::{ClientRequestHandler, Codec, Decoded, InProcessAgent};
 use host::clock;
@@ -54,10 +55,9 @@ impl AgentHandle {
     }
 }
 
-/// A process behind its shim, with the codec for its lines.
+/// A process behind its shim. The codec for its lines is part of the session's state.
 pub(super) struct ProcessAgent {
     pub(super) link: AgentLink,
-    pub(super) codec: Box<dyn Codec>,
     pub(super) dir: PathBuf,
     out: LineAssembler,
     err: LineAssembler,
@@ -89,19 +89,17 @@ impl Ingested {
 }
 
 impl ProcessAgent {
-    pub(super) fn new(link: AgentLink, codec: Box<dyn Codec>, dir: PathBuf) -> Self {
-        Self::resumed(link, codec, dir, &[])
+    pub(super) fn new(link: AgentLink, dir: PathBuf) -> Self {
+        Self::resumed(link, dir, &[])
     }
 
     /// Resumes at a stored position.
-    pub(super) fn resumed(link: AgentLink, codec: Box<dyn Codec>, dir: PathBuf, carry: &[u8]) -> Self {
-        let mut rest = carry;
-        let out = LineAssembler::restore(take_carry(&mut rest));
-        let err = LineAssembler::restore(take_carry(&mut rest));
+    pub(super) fn resumed(link: AgentLink, dir: PathBuf, carry: &[u8]) -> Self {
+        let (out, err) = carry::lines(carry);
+        let (out, err) = (LineAssembler::restore(out), LineAssembler::restore(err));
         let marked_segment = link.position().segment;
         Self {
             link,
-            codec,
             dir,
             out,
             err,
@@ -135,8 +133,8 @@ impl ProcessAgent {
     }
 
     /// Begins what the agent wants done.
-    pub(super) fn begin_client_requests(&mut self) {
-        for client_request in self.codec.take_client_requests() {
+    pub(super) fn begin_client_requests(&mut self, codec: &mut dyn Codec) {
+        for client_request in codec.take_client_requests() {
             let Some(helper) = &self.helper else {
                 self.client_requests.spawn(async { (client_request.id, Err(broken_down())) });
                 continue;
@@ -147,9 +145,14 @@ impl ProcessAgent {
     }
 
     /// Translates the result of a client request.
-    pub(super) fn take_returned(&mut self, id: &str, result: Result<Value, Error>) -> Ingested {
+    pub(super) fn take_returned(
+        &self,
+        codec: &mut dyn Codec,
+        id: &str,
+        result: Result<Value, Error>,
+    ) -> Ingested {
         let (mut decoded, now) = (Decoded::default(), clock::now());
-        self.codec.client_request_done(id, result, &mut decoded);
+        codec.client_request_done(id, result, &mut decoded);
         let mut ingested = Ingested::until(self.link.position());
         ingested.inputs.extend(decoded.events.into_iter().map(|event| (now, Input::Agent(event))));
         if !decoded.replies.is_empty() {
@@ -159,13 +162,13 @@ impl ProcessAgent {
     }
 
     /// Translates a batch. The result contains everything it means; nothing is carried out yet.
-    pub(super) fn ingest(&mut self, batch: &Batch) -> Ingested {
+    pub(super) fn ingest(&mut self, codec: &mut dyn Codec, batch: &Batch) -> Ingested {
         let mut ingested = Ingested::until(batch.after);
         for record in batch.records() {
             self.unmarked_bytes += record.payload.len() as u64;
             let at = clock::wall_time_of(record.t_mono_ns);
             match record.stream {
-                Stream::Out => self.take_output(at, record.payload, &mut ingested),
+                Stream::Out => self.take_output(codec, at, record.payload, &mut ingested),
                 Stream::Err => {
                     self.err.push(record.payload, &mut |line| ingested.inputs.push((at, logged(line))));
                 }
@@ -184,11 +187,11 @@ impl ProcessAgent {
     }
 
     /// Translates the end. A last line without a line end still counts.
-    pub(super) fn finish(&mut self, exit: Exit) -> Ingested {
+    pub(super) fn finish(&mut self, codec: &mut dyn Codec, exit: Exit) -> Ingested {
         let mut ingested = Ingested::until(self.link.position());
         let now = clock::now();
         if !self.out.carry().partial.is_empty() {
-            self.take_output(now, b"\n", &mut ingested);
+            self.take_output(codec, now, b"\n", &mut ingested);
         }
         self.err.finish(&mut |line| ingested.inputs.push((now, logged(line))));
         ingested.inputs.push((now, Input::AgentExited(exit)));
@@ -204,22 +207,20 @@ impl ProcessAgent {
             && (carried <= limits::CARRY_CHEAP_BYTES || self.unmarked_bytes > spool_bytes_max / 4)
     }
 
-    /// Returns the mark to store for a position, which from then on counts as stored. It contains a copy of
-    /// an unfinished line, so it is made only for a write.
-    pub(super) fn mark(&mut self, Position { segment, offset }: Position) -> SpoolMark {
-        self.marked_segment = segment;
+    /// Returns the mark to store for a position. It contains a copy of an unfinished line, so it is made only for a write.
+    pub(super) fn mark(&self, position: Position) -> SpoolMark {
+        carry::mark(position, self.out.carry(), self.err.carry())
+    }
+
+    /// Notes that a mark is stored.
+    pub(super) fn note_mark(&mut self, mark: &SpoolMark) {
+        self.marked_segment = mark.segment;
         self.unmarked_bytes = 0;
-        let mut carry = Vec::new();
-        if *self.out.carry() != PartialLine::default() || *self.err.carry() != PartialLine::default() {
-            put_carry(self.out.carry(), &mut carry);
-            put_carry(self.err.carry(), &mut carry);
-        }
-        SpoolMark { segment, offset, carry }
     }
 
     /// Splits stdout into lines and decodes each.
-    fn take_output(&mut self, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
-        let (codec, is_given_up) = (&mut self.codec, &mut self.is_given_up);
+    fn take_output(&mut self, codec: &mut dyn Codec, at: Timestamp, bytes: &[u8], ingested: &mut Ingested) {
+        let is_given_up = &mut self.is_given_up;
         self.out.push(bytes, &mut |line| {
             let mut decoded = Decoded::default();
             match line {
@@ -240,6 +241,7 @@ impl ProcessAgent {
 
 /// A codec that understands and sends nothing: for the remaining output of an agent whose real codec
 /// panicked.
+#[derive(Clone)]
 pub(super) struct SilentCodec {
     pub(super) saved: String,
 }
@@ -259,6 +261,14 @@ impl Codec for SilentCodec {
 
     fn save(&self) -> String {
         self.saved.clone()
+    }
+
+    fn revision(&self) -> u64 {
+        0
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Codec> {
+        Box::new(self.clone())
     }
 }
 
@@ -306,65 +316,10 @@ fn logged(line: OutputLine<'_>) -> Input {
     Input::Agent(AgentEvent::Logged(text.into_owned()))
 }
 
-/// Encodes a partial line for storage: length, bytes, and for an oversize line its length so far and whether
-/// it ends in CR.
-fn put_carry(carry: &PartialLine, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(carry.partial.len() as u64).to_le_bytes());
-    out.extend_from_slice(&carry.partial);
-    match carry.oversize {
-        None => out.push(0),
-        Some(OversizeLine { length, ends_with_cr }) => {
-            out.push(1 + u8::from(ends_with_cr));
-            out.extend_from_slice(&length.to_le_bytes());
-        }
-    }
-}
-
-/// Decodes a partial line from the front; truncated data decodes as an empty one.
-fn take_carry(rest: &mut &[u8]) -> PartialLine {
-    take_carry_checked(rest).unwrap_or_default()
-}
-
-fn take_carry_checked(rest: &mut &[u8]) -> Option<PartialLine> {
-    let (length, behind) = rest.split_first_chunk::<8>()?;
-    let (partial, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-    let (&mark, behind) = behind.split_first()?;
-    *rest = behind;
-    let oversize = if mark == 0 {
-        None
-    } else {
-        let (length, behind) = rest.split_first_chunk::<8>()?;
-        *rest = behind;
-        Some(OversizeLine { length: u64::from_le_bytes(*length), ends_with_cr: mark == 2 })
-    };
-    Some(PartialLine { partial: partial.to_vec(), oversize })
-}
-
 /// Sends input to an agent inside the daemon. A process gets its input through the outbox.
 pub(super) fn tell_in_process(agent: &mut AgentHandle, input: AgentInput) -> Result<(), Error> {
     match agent {
         AgentHandle::InProcess { agent, .. } => agent.send(input),
         AgentHandle::None | AgentHandle::Process(_) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stored_carry_reads_back() {
-        let plain = PartialLine { partial: b"half a li".to_vec(), oversize: None };
-        let huge = PartialLine {
-            partial: b"head".to_vec(),
-            oversize: Some(OversizeLine { length: 1 << 40, ends_with_cr: true }),
-        };
-        let mut stored = Vec::new();
-        put_carry(&plain, &mut stored);
-        put_carry(&huge, &mut stored);
-        let mut rest = stored.as_slice();
-        assert_eq!(take_carry(&mut rest), plain);
-        assert_eq!(take_carry(&mut rest), huge);
-        assert_eq!(take_carry(&mut rest), PartialLine::default());
     }
 }

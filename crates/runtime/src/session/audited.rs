@@ -3,6 +3,7 @@
 //! anybody: that is in the journal. Pure.
 
 use domain::permission::Grant;
+use domain::queue::QueueChange;
 use domain::turn::InterruptReason;
 use domain::{EventKind, SessionId, Status, Timestamp};
 
@@ -49,6 +50,21 @@ pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Opt
                 text.push_str("; …");
             }
             row("session.grants", by, "ok", text)
+        }
+        EventKind::QueueChanged { change } => match change {
+            QueueChange::Added { entry, by, .. } => row("session.queue", by, "ok", format!("{entry} queued")),
+            QueueChange::Edited { entry, by, .. } => {
+                row("session.queue", by, "ok", format!("{entry} edited"))
+            }
+            QueueChange::Dropped { entry, by } => row("session.queue", by, "ok", format!("{entry} dropped")),
+            _ => None,
+        },
+        EventKind::BudgetChanged { budget, by } => row("session.budget", by, "ok", budget.describe()),
+        EventKind::ArchiveChanged { archived, by } => {
+            row("session.archive", by, "ok", if *archived { "archived" } else { "shown again" }.to_owned())
+        }
+        EventKind::SessionForked { from, seq, by, .. } => {
+            row("session.fork", by, "ok", format!("of {from} at event {seq}"))
         }
         EventKind::ModeChanged { mode } => row("session.mode", "", "ok", mode.name().to_owned()),
         EventKind::Restarted { count } => row("session.restart", "", "ok", format!("restart {count}")),

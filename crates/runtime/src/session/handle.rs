@@ -1,6 +1,5 @@
 //! The handle of a session: everything a surface can do with one.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::request::RequestSubject;
@@ -11,8 +10,10 @@ use domain::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::originals::KeptOriginals;
+use crate::client_keys::ClientKey;
 use crate::journal::{Cursor, SessionJournal};
-use crate::process::RunLimits;
+use crate::process::{KnownHolder, RunLimits};
+use crate::trace::{self, TraceParent};
 
 /// A session at one moment.
 #[derive(Clone, Debug)]
@@ -28,18 +29,21 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
     pub events: Vec<Arc<Event>>,
+    /// The command had been carried out before, under the same client's key.
+    pub is_repeated: bool,
 }
 
 /// A message in an actor's mailbox.
 pub(crate) enum ActorMessage {
     Command {
         command: Box<Command>,
+        key: Option<ClientKey>,
+        /// The call that it comes from, if calls are traced.
+        caller: Option<TraceParent>,
         reply: oneshot::Sender<Result<Applied, Error>>,
     },
     /// The daemon exits; agents that are processes keep running.
-    Detach {
-        done: oneshot::Sender<()>,
-    },
+    Detach { done: oneshot::Sender<()> },
 }
 
 /// Access to a session. Cheap to clone.
@@ -50,7 +54,7 @@ pub struct SessionHandle {
     pub(crate) stream: Arc<SessionJournal>,
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     /// The process that holds the agent; 0 if there is none.
-    pub(crate) holder_pid: Arc<AtomicU32>,
+    pub(crate) holder: Arc<KnownHolder>,
     pub(crate) originals: Arc<KeptOriginals>,
     pub(crate) run_limits: SharedRunLimits,
 }
@@ -61,14 +65,22 @@ pub(crate) type SharedRunLimits = Arc<Mutex<Option<RunLimits>>>;
 impl SessionHandle {
     /// Returns whether a process is this session's agent or its shim.
     pub fn is_process(&self, pid: u32) -> bool {
-        pid != 0
-            && (self.holder_pid.load(Ordering::Relaxed) == pid || self.snapshot.borrow().state.pid == pid)
+        pid != 0 && (self.holder.is(pid) || self.snapshot.borrow().state.pid == pid)
+    }
+
+    /// Returns when its shim started, if that is gone although the agent has not ended as far as is known.
+    pub(crate) fn holder_lost_since(&self) -> Option<u64> {
+        self.holder.lost_since()
     }
 
     /// Returns what the running agent uses; none while none runs as a process.
     pub(crate) fn resources(&self) -> Option<ResourceReport> {
-        let run = self.run_limits.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        run.map(|run| run.report())
+        self.run_limits().map(|run| run.report())
+    }
+
+    /// Returns how the running agent is limited; none while none runs as a process.
+    pub(crate) fn run_limits(&self) -> Option<RunLimits> {
+        self.run_limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn id(&self) -> &SessionId {
@@ -103,8 +115,15 @@ impl SessionHandle {
 
     /// Sends a command to the session. When this returns, its effects are durable.
     pub async fn command(&self, command: Command) -> Result<Applied, Error> {
+        self.command_once(command, None).await
+    }
+
+    /// The same, but at most once for a client's key.
+    pub async fn command_once(&self, command: Command, key: Option<ClientKey>) -> Result<Applied, Error> {
         let (reply, answer) = oneshot::channel();
-        if self.mailbox.send(ActorMessage::Command { command: Box::new(command), reply }).await.is_err() {
+        let caller = trace::current_place();
+        let message = ActorMessage::Command { command: Box::new(command), key, caller, reply };
+        if self.mailbox.send(message).await.is_err() {
             return Err(self.gone());
         }
         answer.await.unwrap_or_else(|_| Err(self.gone()))

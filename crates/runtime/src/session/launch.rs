@@ -3,14 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use domain::{AgentEvent, AgentNetwork, Error, ErrorCode, Exit, Input, ProviderKind, SessionId, StopStep};
+use domain::{
+    AgentEvent, AgentNetwork, Error, ErrorCode, Event, EventKind, Exit, Input, ProviderKind, SessionId,
+    StopStep,
+};
 use tokio::sync::mpsc;
 
 use super::actor::Actor;
 use super::agent_handle::{AgentHandle, ProcessAgent};
 use crate::campaign::Campaigns;
+use crate::containment;
 use crate::helper_process::SessionHelperPrograms;
 use crate::limits;
 use crate::process::{
@@ -18,14 +21,22 @@ use crate::process::{
     SpawnError, Target, run_limits,
 };
 use agent_port::environment;
-use agent_port::{BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, ProcessLaunch};
+use agent_port::{
+    BridgeServer, ClientRequestHandler, Codec, LaunchPlan, LaunchRequest, PastEvents, ProcessLaunch,
+};
 use host::failpoint;
 use storage::SpoolMark;
 
 impl Actor {
     /// Returns the folder of the current run.
     pub(super) fn run_dir(&self) -> PathBuf {
-        run_dir(&self.services.agents_dir, &self.machine.spec().id, self.run)
+        run_dir(&self.services.agents_dir, &self.state.machine.spec().id, self.state.run)
+    }
+
+    /// Sets the agent, and the codec of one that is a process. Returns the former agent.
+    pub(super) fn set_agent(&mut self, agent: AgentHandle, codec: Option<Box<dyn Codec>>) -> AgentHandle {
+        self.state.set_codec(codec);
+        std::mem::replace(&mut self.agent, agent)
     }
 
     /// Starts the agent and returns the result as an input for the rules.
@@ -38,39 +49,50 @@ impl Actor {
 
     /// Checks the folders and starts the agent. Returns its pid; 0 if it runs inside the daemon.
     async fn try_launch(&mut self, resume: bool) -> Result<u32, Error> {
-        Campaigns::new(self.services.store.clone()).check_folders(self.machine.spec()).await?;
-        let provider = self.services.providers.get(self.machine.spec().provider)?;
-        match provider.launch(&self.launch_request(resume))? {
+        Campaigns::new(self.services.store.clone()).check_folders(self.state.machine.spec()).await?;
+        let given = read_given(self.given_past()).await;
+        let provider = self.services.providers.get(self.state.machine.spec().provider)?;
+        match provider.launch(&self.launch_request(resume, given))? {
             LaunchPlan::Process(launch) => self.spawn(*launch).await,
             LaunchPlan::InProcess(mut agent) => {
                 self.check_inside()?;
                 let (sender, events) = mpsc::channel::<AgentEvent>(limits::IN_PROCESS_EVENTS_MAX);
                 agent.start(sender);
-                self.agent = AgentHandle::InProcess { agent, events };
+                self.set_agent(AgentHandle::InProcess { agent, events }, None);
                 Ok(0)
             }
         }
     }
 
-    fn launch_request(&self, resume: bool) -> LaunchRequest<'_> {
-        let (spec, state) = (self.machine.spec(), self.machine.state());
+    /// Returns the journal for `read_given`. None for an agent that reads it itself, takes no turns or has begun its
+    /// conversation, and for a fork, which is told its history in words.
+    fn given_past(&self) -> Option<PastEvents> {
+        let (spec, state) = (self.state.machine.spec(), self.state.machine.state());
+        let can = self.services.providers.get(spec.provider).map(|provider| provider.capabilities());
+        let takes_turns = can.is_ok_and(|can| can.history && can.process);
+        let is_new = state.native_session.is_empty() && state.fork.is_none();
+        (takes_turns && is_new && state.turns > 0).then(|| self.past())
+    }
+
+    fn launch_request(&self, resume: bool, given: Vec<Arc<Event>>) -> LaunchRequest<'_> {
+        let (spec, state) = (self.state.machine.spec(), self.state.machine.state());
         let environment = environment::of_agent(spec, &self.services.socket);
         let (bridge, past) = (self.bridge(), Some(self.past()));
         let free = spec.containment.sandbox.is_none();
         let programs = free.then(|| -> Arc<dyn agent_port::HelperPrograms> {
             Arc::new(SessionHelperPrograms::new(&self.services, &spec.id, spec.working_dir.clone()))
         });
-        LaunchRequest { spec, state, resume, environment, bridge, past, programs }
+        LaunchRequest { spec, state, resume, environment, bridge, past, given, programs }
     }
 
     /// Returns the server through which the agent reaches the tools of clients. A session without such tools
     /// gets none, since the bridge is a separate process.
     fn bridge(&self) -> Option<BridgeServer> {
-        if self.machine.state().tools.is_empty() && !self.services.offers_tools {
+        if self.state.machine.state().tools.is_empty() && !self.services.offers_tools {
             return None;
         }
-        let session = self.machine.spec().id.to_string();
-        let socket = match self.machine.spec().containment.sandbox {
+        let session = self.state.machine.spec().id.to_string();
+        let socket = match self.state.machine.spec().containment.sandbox {
             Some(_) => sandbox::agent::SOCKET_INSIDE.to_owned(),
             None => self.services.socket.display().to_string(),
         };
@@ -82,13 +104,17 @@ impl Actor {
     /// Checks that an agent without a process need not run in the sandbox. The agent inside the daemon runs
     /// its commands there anyway; an external gateway does not.
     fn check_inside(&self) -> Result<(), Error> {
-        let spec = self.machine.spec();
+        let spec = self.state.machine.spec();
         let message = match (spec.containment.sandbox, spec.provider) {
             (Some(AgentNetwork::None), ProviderKind::OpenaiApi) => {
                 "openai-api cannot do without its model, which the daemon calls; choose the network model"
                     .to_owned()
             }
-            (None, _) | (_, ProviderKind::OpenaiApi) => return Ok(()),
+            (None, _) => return Ok(()),
+            (_, ProviderKind::OpenaiApi) => {
+                let root = containment::root_of_tools(spec);
+                return self.services.containment.withheld.check_project(root);
+            }
             (Some(_), provider) => {
                 format!("{} has no process of its own that the sandbox could hold", provider.name())
             }
@@ -100,7 +126,7 @@ impl Actor {
     async fn spawn(&mut self, mut launch: ProcessLaunch) -> Result<u32, Error> {
         let dir = self.run_dir();
         let program = launch.program.display().to_string();
-        let bell = match self.machine.spec().containment.sandbox {
+        let bell = match self.state.machine.spec().containment.sandbox {
             Some(network) => Some(self.wall_in(network, &mut launch)?),
             None => None,
         };
@@ -109,7 +135,7 @@ impl Actor {
             program: launch.program,
             args: launch.args,
             env: launch.environment,
-            cwd: self.machine.spec().working_dir.clone(),
+            cwd: self.state.machine.spec().working_dir.clone(),
             limits: Some(run.clone()),
         };
         let limits = HoldLimits { spool_bytes_max: self.services.spool_max_bytes, ..HoldLimits::default() };
@@ -125,7 +151,7 @@ impl Actor {
             }
         };
         if let Some(bell) = bell
-            && let Err(error) = bell.wait(&dir).await
+            && let Err(error) = bell.wait(&dir, &self.services.shim_program).await
         {
             link.outside().kill_left_behind().await;
             link.close().await;
@@ -135,16 +161,16 @@ impl Actor {
         }
         self.memory.begin(Some(run));
         let pid = link.agent_pid().unwrap_or(0);
-        self.holder_pid.store(link.shim_pid().unwrap_or(0), Ordering::Relaxed);
-        let agent = ProcessAgent::new(link, launch.codec, dir).helped_by(self.helper());
-        self.agent = AgentHandle::Process(Box::new(agent));
+        self.holder.set(link.shim_pid());
+        let agent = ProcessAgent::new(link, dir).helped_by(self.helper());
+        self.set_agent(AgentHandle::Process(Box::new(agent)), Some(launch.codec));
         Ok(pid)
     }
 
     /// Makes the control group of the run that begins, as the session's limits say.
     fn limit_run(&self) -> Result<RunLimits, Error> {
-        let spec = self.machine.spec();
-        let run = format!("{}.{}", spec.id, self.run);
+        let spec = self.state.machine.spec();
+        let run = format!("{}.{}", spec.id, self.state.run);
         self.services.groups.limit(&run, spec.containment.limits).map_err(|error| {
             let message =
                 format!("the agent cannot be kept within its limits, and nothing was started: {error}");
@@ -154,7 +180,7 @@ impl Actor {
 
     /// Finds the agent again that a former daemon left running.
     pub(super) async fn reattach(&mut self, mark: &SpoolMark, codec: &str) -> Reattached {
-        let provider = match self.services.providers.get(self.machine.spec().provider) {
+        let provider = match self.services.providers.get(self.state.machine.spec().provider) {
             Ok(provider) => provider,
             Err(error) => return Reattached::Lost(error.message),
         };
@@ -163,8 +189,8 @@ impl Actor {
         }
         // Without a recorded pid the earlier daemon died before it greeted the agent, so nothing was sent
         // yet.
-        if self.machine.state().pid != 0 {
-            let codec = provider.codec(self.machine.spec(), codec);
+        if self.state.machine.state().pid != 0 {
+            let codec = provider.codec(self.state.machine.spec(), codec);
             return match self.attach(mark, codec).await {
                 Ok(_) => Reattached::Held,
                 Err(lost) => lost,
@@ -175,10 +201,11 @@ impl Actor {
             Ok(false) => {}
             Err(error) => return Reattached::Lost(error.to_string()),
         }
-        match self.attach(mark, self.fresh_codec()).await {
+        let given = read_given(self.given_past()).await;
+        match self.attach(mark, self.fresh_codec(given)).await {
             Ok(0) => {
                 // There was a shim, but it ended without having started anything.
-                self.agent = AgentHandle::None;
+                self.set_agent(AgentHandle::None, None);
                 match clear_unstarted(&self.run_dir()).await {
                     Ok(true) => Reattached::NeverStarted,
                     Ok(false) | Err(_) => Reattached::Lost("the agent could not be started".to_owned()),
@@ -221,10 +248,10 @@ impl Actor {
         match link {
             Ok(link) => {
                 self.memory.begin(run_limits::load(&dir));
-                let agent = ProcessAgent::resumed(link, codec, dir, &mark.carry).helped_by(self.helper());
+                let agent = ProcessAgent::resumed(link, dir, &mark.carry).helped_by(self.helper());
                 let pid = agent.link.agent_pid().unwrap_or(0);
-                self.holder_pid.store(agent.link.shim_pid().unwrap_or(0), Ordering::Relaxed);
-                self.agent = AgentHandle::Process(Box::new(agent));
+                self.holder.set(agent.link.shim_pid());
+                self.set_agent(AgentHandle::Process(Box::new(agent)), Some(codec));
                 Ok(pid)
             }
             Err(error) => Err(Reattached::Lost(error.to_string())),
@@ -232,13 +259,13 @@ impl Actor {
     }
 
     fn helper(&self) -> Option<Arc<dyn ClientRequestHandler>> {
-        let spec = self.machine.spec();
+        let spec = self.state.machine.spec();
         self.services.providers.get(spec.provider).ok().and_then(|provider| provider.helper(spec))
     }
 
-    fn fresh_codec(&self) -> Result<Box<dyn Codec>, Error> {
-        let (spec, state) = (self.machine.spec(), self.machine.state());
-        let request = self.launch_request(!state.native_session.is_empty());
+    fn fresh_codec(&self, given: Vec<Arc<Event>>) -> Result<Box<dyn Codec>, Error> {
+        let (spec, state) = (self.state.machine.spec(), self.state.machine.state());
+        let request = self.launch_request(!state.native_session.is_empty(), given);
         match self.services.providers.get(spec.provider)?.launch(&request)? {
             LaunchPlan::Process(launch) => Ok(launch.codec),
             LaunchPlan::InProcess(_) => {
@@ -250,7 +277,7 @@ impl Actor {
     /// Carries out one step of ending the agent. Its result comes back as output.
     pub(super) fn terminate(&mut self, step: StopStep) {
         failpoint!("stop.step");
-        let write_id = self.next_write_id();
+        let write_id = self.state.next_write_id();
         let sent = match (&mut self.agent, step) {
             (AgentHandle::None, _) => Ok(()),
             // The message to leave is already in the outbox. Closing stdin says the same to agents that do
@@ -270,7 +297,7 @@ impl Actor {
         };
         if let Err(error) = sent {
             // The shim has exited, which its link reports as the agent's end.
-            tracing::debug!(session = %self.machine.spec().id, %error, "cannot reach the shim to end its agent");
+            tracing::debug!(session = %self.state.machine.spec().id, %error, "cannot reach the shim to end its agent");
         }
     }
 
@@ -279,17 +306,15 @@ impl Actor {
     pub(super) async fn kill_from_outside(&mut self) {
         self.killed_by = None;
         let AgentHandle::Process(process) = &self.agent else { return };
-        tracing::warn!(session = %self.machine.spec().id, "the shim does not kill its agent; killing both");
+        tracing::warn!(session = %self.state.machine.spec().id, "the shim does not kill its agent; killing both");
         process.link.outside().kill_left_behind().await;
     }
 
     /// Releases an agent whose end is committed, and removes everything of it.
     pub(super) async fn release_agent(&mut self, end: OutputEnd) {
-        let AgentHandle::Process(process) = std::mem::replace(&mut self.agent, AgentHandle::None) else {
-            return;
-        };
+        let AgentHandle::Process(process) = self.set_agent(AgentHandle::None, None) else { return };
         let ProcessAgent { link, dir, .. } = *process;
-        self.holder_pid.store(0, Ordering::Relaxed);
+        self.holder.set(None);
         self.killed_by = None;
         failpoint!("exit.committed");
         match end {
@@ -307,6 +332,26 @@ impl Actor {
         self.forget_sealed();
         failpoint!("exit.removed");
     }
+}
+
+/// Reads the conversation that a session was created with: the events before its first start.
+async fn read_given(past: Option<PastEvents>) -> Vec<Arc<Event>> {
+    let Some(mut past) = past else { return Vec::new() };
+    let mut given = Vec::new();
+    while past.events.seq() < past.last_seq {
+        let events = match past.events.available().await {
+            Ok(events) if !events.is_empty() => events,
+            // Events of the beginning that are no longer kept: the agent has had them for long.
+            Ok(_) | Err(_) => return given,
+        };
+        for event in events {
+            if matches!(event.kind, EventKind::StatusChanged { .. }) {
+                return given;
+            }
+            given.push(event);
+        }
+    }
+    given
 }
 
 /// Attaches to an agent; a shim that exceeds the timeout counts as unreachable.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::shared_budget::{SharedScope, SpendingChange};
 use domain::{AgentInput, Event, EventKind, SessionId, StopStep, Timer, Timestamp};
 
 use super::audited;
@@ -15,7 +16,7 @@ pub(super) enum AfterCommit {
     /// Bytes for the agent's process; they are in the outbox.
     Send {
         write_id: u64,
-        bytes: Vec<u8>,
+        bytes: Arc<[u8]>,
     },
     /// Input for an agent inside the daemon.
     Tell(Box<AgentInput>),
@@ -25,6 +26,10 @@ pub(super) enum AfterCommit {
     Terminate(StopStep),
     Arm(Timer, Duration),
     Disarm(Timer),
+    RaiseSharedBudget {
+        scope: SharedScope,
+        by: String,
+    },
 }
 
 /// One step of a session: a write and what follows it.
@@ -35,6 +40,8 @@ pub(super) struct StepPlan {
     pub(super) after: Vec<AfterCommit>,
     /// Something besides streamed output changed, so the state must be stored and published again.
     pub(super) state_changed: bool,
+    /// What the session spent, for the budgets it shares.
+    pub(super) spending: Vec<SpendingChange>,
     /// The step ends a turn, and with it the secrets kept for that turn.
     pub(super) ends_turn: bool,
     /// The write is already sealed with a new key.

@@ -20,7 +20,8 @@ const MAGIC: &[u8; 8] = b"\xffobeysl1";
 const TEXT_MAGIC: &str = "\u{1}sealed:";
 const KEY_LEN: usize = 32;
 
-/// Seals and opens what one session stores.
+/// Seals and opens what one session stores. A copy may make keys of its own; only one of both goes on.
+#[derive(Clone)]
 pub(super) struct Seal {
     dir: PathBuf,
     session: SessionId,
@@ -71,6 +72,11 @@ impl Seal {
         sealed.extend_from_slice(&body);
         debug_assert!(sealed.len() > head);
         Ok(sealed)
+    }
+
+    /// Returns whether bytes are sealed already.
+    pub(super) fn is_sealed(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC)
     }
 
     /// Seals a text.
@@ -142,6 +148,11 @@ impl Seal {
             self.is_swept = true;
             self.remove_found(|number| number < self.number);
         }
+    }
+
+    /// Looks again for keys that nothing needs: a copy may have made one and was dropped.
+    pub(super) fn sweep_again(&mut self) {
+        self.is_swept = false;
     }
 
     /// Removes every key: nothing sealed is needed any more. The daemon may have opened nothing and know no number.

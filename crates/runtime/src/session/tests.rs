@@ -1,5 +1,7 @@
 //! Sessions with real shims and small agents: shell scripts that speak one word per line.
 
+mod reexec;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,20 +16,27 @@ use domain::{
 };
 
 use crate::campaign::NewCampaign;
-use crate::process::tests::reexec::shim_exe;
 use crate::process::{AgentLink, Position};
 use crate::supervisor::SupervisorOptions;
 use crate::{NewSession, Snapshot, Supervisor};
 use agent_port::{
-    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider, Providers,
+    Availability, Capabilities, Codec, Decoded, LaunchPlan, LaunchRequest, ProcessLaunch, Provider,
+    Providers, Revisioned,
 };
+use reexec::shim_exe;
 use storage::Store;
 
 /// Runs `sh -c` with the script in `provider_config.script`.
 struct Shell;
 
-/// Lines out: `ready`, `text …`, `done`, `panic`, `broken`, `until FILE`. Lines in: the prompt's text; `leave`.
-struct Words;
+/// Lines out: `ready`, `text …`, `done`, `panic`, `broken`, `until FILE`. Lines in: the prompt's text, or how often that was asked
+/// for and how many lines were heard; `leave`.
+#[derive(Clone, Default)]
+struct Words {
+    told: Revisioned<u64>,
+    /// Not saved.
+    heard: u64,
+}
 
 /// Number of lines read from agents.
 static LINES: AtomicU64 = AtomicU64::new(0);
@@ -51,16 +60,16 @@ impl Provider for Shell {
             program: PathBuf::from("/bin/sh"),
             args: vec![OsString::from("-c"), OsString::from(script)],
             environment: request.environment.clone(),
-            codec: Box::new(Words),
+            codec: Box::new(Words::default()),
             places: agent_port::Places::default(),
         })))
     }
 
     fn codec(&self, _spec: &SessionSpec, _saved: &str) -> Result<Box<dyn Codec>, Error> {
-        Ok(Box::new(Words))
+        Ok(Box::new(Words::default()))
     }
 
-    fn availability(&self) -> Availability {
+    fn availability(&self, _path: Option<&std::ffi::OsStr>) -> Availability {
         Availability::BuiltIn
     }
 }
@@ -70,6 +79,7 @@ impl Codec for Words {
 
     fn decode(&mut self, line: &[u8], out: &mut Decoded) {
         LINES.fetch_add(1, Ordering::Relaxed);
+        self.heard += 1;
         let line = String::from_utf8_lossy(line);
         if let Some(file) = line.strip_prefix("until ") {
             // Simulates a reader that falls behind its agent.
@@ -84,6 +94,7 @@ impl Codec for Words {
                 native_session: "n".to_owned(),
                 model: String::new(),
                 version: String::new(),
+                resolved_model: String::new(),
             },
             "done" => AgentEvent::TurnEnded {
                 reason: EndReason::Completed,
@@ -101,6 +112,10 @@ impl Codec for Words {
             AgentInput::Prompt { text, .. } if text == "unspeakable" => {
                 return Err(Error::new(ErrorCode::DeliveryFailed, "the agent has no word for it"));
             }
+            AgentInput::Prompt { text, .. } if text == "numbers" => {
+                *self.told += 1;
+                wire.extend_from_slice(format!("{}-{}", *self.told, self.heard).as_bytes());
+            }
             AgentInput::Prompt { text, .. } => wire.extend_from_slice(text.as_bytes()),
             AgentInput::Leave => wire.extend_from_slice(b"leave"),
             _ => return Ok(()),
@@ -110,7 +125,15 @@ impl Codec for Words {
     }
 
     fn save(&self) -> String {
-        String::new()
+        self.told.to_string()
+    }
+
+    fn revision(&self) -> u64 {
+        self.told.revision()
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Codec> {
+        Box::new(self.clone())
     }
 }
 
@@ -134,6 +157,7 @@ impl Bench {
             socket: folder.path().join("sock"),
             spool_max_bytes: 1 << 30,
             active_sessions_max: 100,
+            default_mode: domain::Mode::default(),
             settings: crate::settings::Settings::default(),
             worktrees_dir: folder.path().join("worktrees"),
             offers_tools: false,
@@ -165,6 +189,7 @@ impl Bench {
                 task_id: String::new(),
                 parent: None,
                 provider_config: BTreeMap::from([("script".to_owned(), script.to_owned())]),
+                caller_environment: BTreeMap::new(),
                 environment: BTreeMap::new(),
                 max_tokens: 0,
                 timeout: None,
@@ -285,6 +310,29 @@ async fn what_an_agent_cannot_be_told_is_refused_and_changes_nothing() {
     bench.prompt(&session, "hello").await.unwrap();
     bench.wait(&session, Status::Running).await;
     assert_eq!(bench.text(&session).await, "got hello");
+    bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_stored_changes_nothing() {
+    let bench = Bench::new().await;
+    let session = bench.create(ECHO).await.unwrap();
+    bench.prompt(&session, "numbers").await.unwrap();
+    let before = bench.wait(&session, Status::Running).await;
+    let change = async |sql: &'static str| {
+        let write = move |connection: &rusqlite::Connection| connection.execute_batch(sql);
+        bench.supervisor.store().write(storage::Durability::Synced, write).await.unwrap();
+    };
+    change("CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'full'); END").await;
+    let error = bench.prompt(&session, "numbers").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::StorageFailed);
+    let after = bench.supervisor.snapshot(&session.spec.id).await.unwrap();
+    assert_eq!((after.last_seq, &after.state), (before.last_seq, &before.state));
+    change("DROP TRIGGER full").await;
+    bench.prompt(&session, "numbers").await.unwrap();
+    bench.wait(&session, Status::Running).await;
+    // The codec goes on as it was, with what it does not save.
+    assert_eq!(bench.text(&session).await, "got 1-1got 2-3");
     bench.supervisor.stop(&session.spec.id, StopMode::Now).await.unwrap();
 }
 

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
 
 use super::actor::Actor;
-use crate::containment::{self, Surroundings};
+use crate::containment::{self, Preparation, Surroundings};
 use crate::limits;
 use agent_port::ProcessLaunch;
 
@@ -26,7 +26,11 @@ const WALLS_NAME: &str = "walls.json";
 const WORD_MAX_BYTES: u64 = 4096;
 
 /// The socket on which the outer process reports its result.
-pub(super) struct Doorbell(UnixListener);
+pub(super) struct Doorbell {
+    listener: UnixListener,
+    /// What would let the next agent of this kind start sooner.
+    preparation: Option<Preparation>,
+}
 
 impl Actor {
     /// Changes a launch into one inside the sandbox. The doorbell reports when the agent runs.
@@ -41,14 +45,14 @@ impl Actor {
             socket: &self.services.socket,
             own_program: &self.services.shim_program,
         };
-        let walls = containment::walls(self.machine.spec(), network, launch, &around)?;
-        let bell = write(&dir, &walls).map_err(|error| failed(&format!("{}: {error}", dir.display())))?;
+        let (walls, preparation) = containment::walls(self.state.machine.spec(), network, launch, &around)?;
+        let listener = write(&dir, &walls).map_err(|error| failed(&format!("{}: {error}", dir.display())))?;
         let mut args = vec![WORD.into(), dir.join(WALLS_NAME).into_os_string(), "--".into()];
         args.push(std::mem::take(&mut launch.program).into_os_string());
         args.append(&mut launch.args);
         launch.program.clone_from(&self.services.shim_program);
         launch.args = args;
-        Ok(bell)
+        Ok(Doorbell { listener, preparation })
     }
 }
 
@@ -61,7 +65,7 @@ pub(crate) async fn clear_placeholders(dir: &Path) {
     }
 }
 
-fn write(dir: &Path, walls: &Walls) -> io::Result<Doorbell> {
+fn write(dir: &Path, walls: &Walls) -> io::Result<UnixListener> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -72,14 +76,14 @@ fn write(dir: &Path, walls: &Walls) -> io::Result<Doorbell> {
     // Through the folder's descriptor: a socket's path may not be longer than 107 bytes.
     let handle = File::open(dir)?;
     let _ = std::fs::remove_file(dir.join(READY_NAME));
-    Ok(Doorbell(UnixListener::bind(format!("/proc/self/fd/{}/{READY_NAME}", handle.as_raw_fd()))?))
+    UnixListener::bind(format!("/proc/self/fd/{}/{READY_NAME}", handle.as_raw_fd()))
 }
 
 impl Doorbell {
-    /// Waits until the agent runs, or returns why it does not.
-    pub(super) async fn wait(self, dir: &Path) -> Result<(), Error> {
+    /// Waits until the agent runs, or returns why it does not. What is to be prepared for the next one is prepared after that.
+    pub(super) async fn wait(self, dir: &Path, own_program: &Path) -> Result<(), Error> {
         let heard = async {
-            let (stream, _) = self.0.accept().await?;
+            let (stream, _) = self.listener.accept().await?;
             let mut word = String::new();
             stream.take(WORD_MAX_BYTES).read_to_string(&mut word).await?;
             Ok::<String, io::Error>(word)
@@ -87,7 +91,12 @@ impl Doorbell {
         let heard = tokio::time::timeout(limits::WALLS_WAIT, heard).await;
         let _ = std::fs::remove_file(dir.join(READY_NAME));
         match heard {
-            Ok(Ok(word)) if word == READY => Ok(()),
+            Ok(Ok(word)) if word == READY => {
+                if let Some(preparation) = self.preparation {
+                    tokio::spawn(preparation.make(own_program.to_owned()));
+                }
+                Ok(())
+            }
             Ok(Ok(word)) if word.is_empty() => Err(failed("it ended without a word")),
             Ok(Ok(word)) => Err(failed(&word)),
             Ok(Err(error)) => Err(failed(&error.to_string())),

@@ -9,14 +9,22 @@ use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS,
 use domain::resources::Enforcement;
 use domain::{
     CampaignId, Command, Containment, Error, ErrorCode, EventKind, LaunchPolicy, Machine, Mode, ProviderKind,
-    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timeouts, WhenBusy,
+    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timeouts, Timestamp, WhenBusy,
 };
 
 use super::Supervisor;
+use super::create_once::{take_budget, take_workers, working_dir};
+use super::history_writer::given_history;
+use super::names::WhenTaken;
 use crate::campaign;
-use crate::session::{ActorStart, Snapshot, audited};
+use crate::client_keys::ClientKey;
+use crate::session::{ActorStart, Snapshot, audited, redactor};
+use crate::worktree::{SessionTree, Worktree, folder_below};
+use agent_port::conversations::EntryKind;
 use agent_port::environment;
 use host::{clock, failpoint, ids};
+use storage::campaigns::CampaignRow;
+use storage::client_keys::KeptKey;
 use storage::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use storage::{Durability, SessionRow, SpoolMark};
 
@@ -34,6 +42,9 @@ pub struct NewSession {
     pub task_id: String,
     pub parent: Option<SessionId>,
     pub provider_config: BTreeMap<String, String>,
+    /// What the session takes over of its creator's own environment, chosen by `domain::caller_environment`; `environment`
+    /// goes before it.
+    pub caller_environment: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
     pub max_tokens: u64,
     pub timeout: Option<Duration>,
@@ -61,20 +72,46 @@ impl Supervisor {
         new: NewSession,
         first_of_all: Vec<Command>,
     ) -> Result<Arc<Snapshot>, Error> {
-        check_texts(&new)?;
-        environment::check(&new.environment)?;
+        self.create_as(new, first_of_all, Vec::new(), None, WhenTaken::Number).await
+    }
+
+    pub(super) async fn create_as(
+        &self,
+        new: NewSession,
+        mut first_of_all: Vec<Command>,
+        history: Vec<EntryKind>,
+        key: Option<ClientKey>,
+        when_taken: WhenTaken,
+    ) -> Result<Arc<Snapshot>, Error> {
         self.check_room()?;
-        let launch = new.launch;
+        let (launch, by) = (new.launch, new.by.clone());
         let first = first_command(&new);
-        let spec = self.resolve(new).await?;
-        self.providers().get(spec.provider)?.check(&spec)?;
+        let (spec, made) = self.prepare(new, &mut first_of_all).await?;
         let id = spec.id.clone();
         let stays_idle = launch == LaunchPolicy::OnPrompt && matches!(first, Command::Start);
         // Commits reach the disk in order. The commit of the first command therefore includes the record, and
         // the session is unknown to everyone before that.
         let durability =
             if stays_idle && first_of_all.is_empty() { Durability::Synced } else { Durability::Soon };
-        let row = self.insert(spec, durability).await?;
+        let redact = redactor(self.inner.services.scrubber_of(&spec).cloned());
+        let history = given_history(history, &by, spec.created_at, redact.as_ref());
+        let inserted = self.insert_named(spec, history, key.as_ref(), when_taken, durability).await;
+        let row = match inserted {
+            Ok(Some(row)) => row,
+            not_inserted => {
+                if let Some(made) = made {
+                    self.worktrees().undo_for_session(&made).await;
+                }
+                not_inserted?;
+                // The same request came a moment ago, and creates the session.
+                let gone =
+                    || Error::new(ErrorCode::CreateFailed, "the session could not be started; try again");
+                return match &key {
+                    Some(key) => self.created_before(key).await?.ok_or_else(gone),
+                    None => Err(gone()),
+                };
+            }
+        };
         failpoint!("create.stored");
         let handle = self.spawn_actor(row, ActorStart::Idle);
         for command in first_of_all {
@@ -93,17 +130,95 @@ impl Supervisor {
         Ok(started)
     }
 
+    /// Creates a session under an id that was chosen before. Nothing starts it, and it is durable with what is written next.
+    pub(crate) async fn create_unstarted(
+        &self,
+        new: NewSession,
+        id: SessionId,
+        mut first_of_all: Vec<Command>,
+    ) -> Result<(Arc<Snapshot>, Option<Worktree>), Error> {
+        let (mut spec, made) = self.prepare(new, &mut first_of_all).await?;
+        spec.id = id.clone();
+        let row = match self.insert_named(spec, Vec::new(), None, WhenTaken::Number, Durability::Soon).await {
+            Ok(Some(row)) => row,
+            not_inserted => {
+                if let Some(made) = made {
+                    self.worktrees().undo_for_session(&made).await;
+                }
+                not_inserted?;
+                return Err(Error::new(
+                    ErrorCode::CreateFailed,
+                    "the session could not be created; try again",
+                ));
+            }
+        };
+        let handle = self.spawn_actor(row, ActorStart::Idle);
+        for command in first_of_all {
+            if let Err(error) = self.command(&id, command).await {
+                self.delete(&id).await?;
+                return Err(error);
+            }
+        }
+        Ok((handle.snapshot(), made))
+    }
+
+    /// Checks a new session and makes its spec, and its working tree if it wants one. Adds what is to be done first.
+    async fn prepare(
+        &self,
+        mut new: NewSession,
+        first_of_all: &mut Vec<Command>,
+    ) -> Result<(SessionSpec, Option<Worktree>), Error> {
+        check_texts(&new)?;
+        environment::check(&new.environment)?;
+        let change = take_budget(&mut new.provider_config)?;
+        if !change.is_unlimited() {
+            first_of_all.push(Command::SetBudget { change, by: new.by.clone() });
+        }
+        let prompt = new.initial_message.clone();
+        let wanted = SessionTree::take(&mut new.provider_config)?;
+        let mut spec = self.resolve(new).await?;
+        self.providers().get(spec.provider)?.check(&spec)?;
+        self.learn_campaign_name(&spec).await?;
+        // The tree comes last: a session that is refused leaves none behind.
+        let made = match wanted {
+            Some(wanted) => self.move_into_tree(&mut spec, &wanted, &prompt).await?,
+            None => None,
+        };
+        Ok((spec, made))
+    }
+
+    /// Moves a session into its own working tree; returns the tree if it was made for it.
+    async fn move_into_tree(
+        &self,
+        spec: &mut SessionSpec,
+        wanted: &SessionTree,
+        prompt: &str,
+    ) -> Result<Option<Worktree>, Error> {
+        let folder = self.worktrees().for_session(&spec.root, wanted, prompt).await?;
+        // The folder below the root that was asked for is the same one in the tree, if it has it.
+        let below = spec.working_dir.strip_prefix(&spec.root).map(|below| folder_below(&folder.root, below));
+        spec.working_dir = below.ok().filter(|below| below.is_dir()).unwrap_or_else(|| folder.root.clone());
+        spec.root = folder.root;
+        Ok(folder.made)
+    }
+
     /// Resolves folders, containment, mode and name of a new session into its spec.
-    async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
-        let place = self.place(&new).await?;
+    pub(super) async fn resolve(&self, mut new: NewSession) -> Result<SessionSpec, Error> {
+        let place = self.place(&new.campaign, &new.directory).await?;
         let parent = match &new.parent {
             Some(parent) => Some(self.snapshot(parent).await?),
             None => None,
         };
         let containment = self.contained(&place, &mut new, parent.as_deref())?;
-        let mode = take_mode(&mut new.provider_config)?.unwrap_or_default();
+        let mode = take_mode(&mut new.provider_config)?.unwrap_or(place.mode);
+        let workers = take_workers(&mut new.provider_config)?;
+        let workers = workers.unwrap_or_else(|| self.worker_context().limits().for_agents);
         let SessionFolder { campaign_id, root, folder, scrub, .. } = place;
         let working_dir = working_dir(&folder, new.provider_config.remove(DIR_KEY))?;
+        let mut environment = new.caller_environment;
+        environment.extend(new.environment);
+        let parent_spec = parent.as_deref().map(|parent| &parent.spec);
+        crate::collections::take(&mut new.provider_config, &mut environment, parent_spec)?;
         let id = ids::session();
         let name = if new.name.is_empty() {
             format!("{}-{}", new.provider.name(), ids::short(&id))
@@ -122,7 +237,7 @@ impl Supervisor {
             root,
             working_dir,
             provider_config: new.provider_config,
-            environment: new.environment,
+            environment,
             max_tokens: new.max_tokens,
             timeout: new.timeout,
             mode,
@@ -130,6 +245,7 @@ impl Supervisor {
             upkeep: new.upkeep,
             containment,
             scrub,
+            workers,
             created_at: clock::now(),
         })
     }
@@ -174,12 +290,18 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Returns the mode of a session that is created in a folder without one.
+    pub async fn default_mode_in(&self, directory: &str) -> Result<Mode, Error> {
+        self.place("", directory).await.map(|place| place.mode)
+    }
+
     /// Finds where a session works and which campaign it belongs to.
-    async fn place(&self, new: &NewSession) -> Result<SessionFolder, Error> {
-        if !new.campaign.is_empty() {
-            let campaign = self.campaigns().find(&new.campaign).await?;
+    async fn place(&self, campaign: &str, directory: &str) -> Result<SessionFolder, Error> {
+        if !campaign.is_empty() {
+            let campaign = self.campaigns().find(campaign).await?;
             let root = self.campaigns().root(&campaign).await?;
             return Ok(SessionFolder {
+                mode: self.campaigns().mode_of(Some(&campaign)),
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
                 folder: root.clone(),
@@ -187,16 +309,32 @@ impl Supervisor {
                 scrub: campaign.scrub,
             });
         }
-        let folder = campaign::resolve_root(Path::new(&new.directory))?;
-        Ok(match self.campaigns().containing(&folder).await? {
+        let folder = campaign::resolve_root(Path::new(directory))?;
+        let containing = self.campaigns().containing(&folder).await?;
+        // A worktree belongs to the campaign of its repository, but has a root of its own.
+        if containing.is_none()
+            && let Some(campaign) = self.campaign_of_tree(&folder).await?
+        {
+            return Ok(SessionFolder {
+                mode: self.campaigns().mode_of(Some(&campaign)),
+                campaign_id: Some(CampaignId::new(campaign.id)),
+                campaign_name: campaign.name,
+                root: folder.clone(),
+                folder,
+                scrub: campaign.scrub,
+            });
+        }
+        Ok(match containing {
             Some(campaign) => SessionFolder {
                 root: self.campaigns().root(&campaign).await?,
+                mode: self.campaigns().mode_of(Some(&campaign)),
                 campaign_id: Some(CampaignId::new(campaign.id)),
                 campaign_name: campaign.name,
                 folder,
                 scrub: campaign.scrub,
             },
             None => SessionFolder {
+                mode: self.campaigns().mode_of(None),
                 campaign_id: None,
                 campaign_name: String::new(),
                 root: folder.clone(),
@@ -206,8 +344,22 @@ impl Supervisor {
         })
     }
 
-    /// Stores the record and the first event of the journal in one transaction.
-    async fn insert(&self, spec: SessionSpec, durability: Durability) -> Result<SessionRow, Error> {
+    /// Returns the campaign of the repository whose worktree a folder lies in.
+    async fn campaign_of_tree(&self, folder: &Path) -> Result<Option<CampaignRow>, Error> {
+        match self.worktrees().main_of(folder).await? {
+            Some(main) => self.campaigns().containing(&main).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Stores the record, the first event of the journal and what happened before, in one transaction.
+    pub(super) async fn insert(
+        &self,
+        spec: SessionSpec,
+        history: Vec<(Timestamp, EventKind)>,
+        client_key: Option<KeptKey>,
+        durability: Durability,
+    ) -> Result<SessionRow, Error> {
         let created = EventKind::SessionCreated {
             provider: spec.provider,
             model: spec.model.clone(),
@@ -215,7 +367,9 @@ impl Supervisor {
             working_dir: spec.working_dir.display().to_string(),
             mode: spec.mode,
         };
-        let (at, state) = (spec.created_at, Machine::new(spec.clone()).state().clone());
+        let (at, mut state) = (spec.created_at, Machine::new(spec.clone()).state().clone());
+        history.iter().for_each(|(at, kind)| state.evolve(*at, kind));
+        let last_seq = 1 + history.len() as u64;
         let (stored_spec, stored_state) = (spec.clone(), state.clone());
         let (audit, entry) = (self.audit(), audited::entry(&spec.id, at, &created));
         let writer = audit.clone();
@@ -223,11 +377,19 @@ impl Supervisor {
             .store()
             .write(durability, move |connection| {
                 let key = sessions::insert(connection, &stored_spec, &stored_state)?;
+                let first = std::iter::once((at, created));
+                let events = first.chain(history).zip(1..).map(|((at, kind), seq)| StoredEvent {
+                    seq,
+                    at,
+                    body: sessions::json(&kind),
+                });
                 let write = SessionWrite {
                     key,
-                    events: vec![StoredEvent { seq: 1, at, body: sessions::json(&created) }],
-                    last_seq: 1,
+                    events: events.collect(),
+                    last_seq,
+                    last_activity_at: stored_state.last_activity_at,
                     state: Some(Box::new(StateColumns::of(&stored_spec, &stored_state, 0, 1))),
+                    client_key: client_key.clone(),
                     ..SessionWrite::default()
                 };
                 sessions::write(connection, &write)?;
@@ -237,13 +399,14 @@ impl Supervisor {
         audit.noted(head);
         Ok(SessionRow {
             key,
-            last_seq: 1,
+            last_seq,
             spec,
             state,
             run: 0,
             codec: String::new(),
             spool: SpoolMark::default(),
             next_write_id: 1,
+            seen_at: None,
         })
     }
 }
@@ -254,6 +417,8 @@ struct SessionFolder {
     campaign_name: String,
     root: PathBuf,
     folder: PathBuf,
+    /// The mode of a session that names none.
+    mode: Mode,
     /// Whether its campaign says that secrets are taken out of events.
     scrub: Option<bool>,
 }
@@ -292,6 +457,17 @@ pub(super) fn check_started(started: &Snapshot) -> Result<(), Error> {
     Err(Error::new(code, format!("{text} (session {})", started.spec.id)))
 }
 
+/// Checks a name or another short text.
+pub(super) fn check_short(field: &str, text: &str) -> Result<(), Error> {
+    if text.chars().count() > NAME_MAX_CHARS {
+        return Err(Error::invalid(field, format_args!("is longer than {NAME_MAX_CHARS} characters")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::invalid(field, "contains control characters"));
+    }
+    Ok(())
+}
+
 /// Checks the sizes and characters of all texts in a request.
 fn check_texts(new: &NewSession) -> Result<(), Error> {
     let short = [
@@ -301,12 +477,7 @@ fn check_texts(new: &NewSession) -> Result<(), Error> {
         ("task_id", &new.task_id),
     ];
     for (field, text) in short {
-        if text.chars().count() > NAME_MAX_CHARS {
-            return Err(Error::invalid(field, format_args!("is longer than {NAME_MAX_CHARS} characters")));
-        }
-        if text.chars().any(char::is_control) {
-            return Err(Error::invalid(field, "contains control characters"));
-        }
+        check_short(field, text)?;
     }
     if new.initial_message.len() > PROMPT_MAX_BYTES {
         return Err(Error::invalid(
@@ -324,19 +495,4 @@ fn check_texts(new: &NewSession) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Returns the working folder of a session: the campaign's root, or a folder below it.
-fn working_dir(root: &Path, below: Option<String>) -> Result<PathBuf, Error> {
-    let Some(below) = below else { return Ok(root.to_owned()) };
-    let wanted = root.join(&below).canonicalize().map_err(|error| {
-        Error::invalid("provider_config.workdir", format_args!("{below:?} cannot be used: {error}"))
-    })?;
-    if !wanted.starts_with(root) || !wanted.is_dir() {
-        return Err(Error::invalid(
-            "provider_config.workdir",
-            format_args!("{below:?} is not a folder inside the campaign {}", root.display()),
-        ));
-    }
-    Ok(wanted)
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use domain::Mode;
+
 use crate::containment::Policy;
 use crate::settings::Settings;
 use agent_port::Providers;
@@ -16,6 +18,8 @@ pub struct SupervisorOptions {
     pub socket: PathBuf,
     pub spool_max_bytes: u64,
     pub active_sessions_max: usize,
+    /// The mode of sessions that are created without one, where their campaign names none.
+    pub default_mode: Mode,
     pub settings: Settings,
     /// Where worktrees without a given path are created.
     pub worktrees_dir: PathBuf,

@@ -8,7 +8,10 @@ use tokio::sync::oneshot;
 
 use super::{Supervisor, not_found, snapshot_of};
 use crate::limits;
+use crate::retention::{self, Removed, Retention};
 use crate::session::{ActorMessage, Snapshot};
+use crate::workers::Workers;
+use host::clock;
 use storage::Durability;
 use storage::sessions::{self, SessionPage};
 
@@ -44,9 +47,31 @@ impl Supervisor {
         Ok(self.page(page).await?.0)
     }
 
+    /// Removes everything that has passed its retention, and everything unused.
+    pub async fn collect_garbage(&self, retention: Retention) -> Result<Removed, Error> {
+        let removed = retention::collect(&self.inner.services, retention, clock::now()).await?;
+        self.forget_removed().await?;
+        Ok(removed)
+    }
+
+    /// Does the same automatically. For this a clock that leaps ahead is not trusted.
+    pub async fn collect_garbage_unasked(&self, retention: Retention) -> Result<Removed, Error> {
+        let now = retention::believed_now(&self.inner.services).await?;
+        let removed = retention::collect(&self.inner.services, retention, now).await?;
+        self.forget_removed().await?;
+        Ok(removed)
+    }
+
+    /// Removes what lists and searches know of sessions and events that are no longer stored.
+    async fn forget_removed(&self) -> Result<(), Error> {
+        self.overview().forget_removed().await?;
+        self.history().forget_removed().await
+    }
+
     /// Ends a session and removes everything about it. Callers that ask for it meanwhile get "not found".
     pub async fn delete(&self, id: &SessionId) -> Result<(), Error> {
         let handle = self.session(id).await?;
+        Workers::new(self).end_all(id, "its parent was deleted").await?;
         let leaving = Leaving::new(self, id);
         if handle.snapshot().state.status.has_agent() {
             match handle.stop(StopMode::Now).await {
@@ -65,6 +90,8 @@ impl Supervisor {
             .store()
             .write(Durability::Synced, move |connection| sessions::remove(connection, &wanted))
             .await?;
+        self.overview().forget(id);
+        self.history().forget_removed().await?;
         drop(leaving);
         if removed { Ok(()) } else { Err(not_found(id)) }
     }

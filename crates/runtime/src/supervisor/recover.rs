@@ -12,6 +12,7 @@ use super::Supervisor;
 use crate::execute;
 use crate::process::{AgentLink, Claim, Position, scan};
 use crate::session::{ActorStart, clear_placeholders, remove_orphan_keys, run_dir};
+use crate::workers::Workers;
 use host::failpoint;
 use storage::sessions;
 
@@ -19,6 +20,8 @@ impl Supervisor {
     /// Recovers every session that had not ended. Actors reattach to their agents concurrently; a stuck one
     /// does not delay the others. Returns how many sessions there were.
     pub async fn recover(&self) -> Result<usize, Error> {
+        let workers = Workers::new(self);
+        let unfinished = workers.unfinished().await?;
         let rows = self.store().read(sessions::live).await?;
         let count = rows.len();
         let needed =
@@ -35,13 +38,14 @@ impl Supervisor {
         for row in rows {
             let (id, status, launch) = (row.spec.id.clone(), row.state.status, row.spec.launch);
             let handle = self.spawn_actor(row, ActorStart::Recover);
-            if status == Status::Created && launch == LaunchPolicy::Now {
+            if status == Status::Created && launch == LaunchPolicy::Now && !unfinished.contains(&id) {
                 // Its creator never learnt that it exists.
                 if let Err(error) = handle.command(Command::Stop { how: StopMode::Now }).await {
                     tracing::warn!(session = %id, %error, "cannot end a session that never started");
                 }
             }
         }
+        workers.resume_all().await?;
         Ok(count)
     }
 

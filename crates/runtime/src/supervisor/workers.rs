@@ -2,17 +2,21 @@
 //! folder, have no more permissions than it, and end with their prompt.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use domain::turn::EndReason;
+use domain::worker::WorkerRecord;
 use domain::{
-    CallId, Command, Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, SessionSpec, State,
-    Timeouts,
+    Budget, CallId, Command, Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, SessionSpec,
+    State, Timeouts,
 };
 
 use super::{NewSession, Supervisor};
 use crate::limits;
 use crate::session::Snapshot;
+use crate::workers::{WorkerLimits, Workers};
 use agent_port::Availability;
+use host::clock;
 use storage::environments;
 
 /// The fields of a worker to start.
@@ -51,6 +55,7 @@ impl Supervisor {
     pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
         let snapshot = self.snapshot(parent).await?;
         let WorkerKind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
+        let left = budget_left(&snapshot.spec, &snapshot.state)?;
         let title = if new.name.is_empty() { preview(&new.prompt) } else { new.name.clone() };
         let call = new.call.clone();
         provider_config.insert("permission_mode".to_owned(), snapshot.state.mode.name().to_owned());
@@ -64,8 +69,10 @@ impl Supervisor {
             task_id: snapshot.spec.task_id.clone(),
             parent: Some(parent.clone()),
             provider_config,
-            environment: snapshot.spec.environment.clone(),
-            max_tokens: tokens_left(&snapshot.spec, &snapshot.state)?,
+            // Checked when the parent was created.
+            caller_environment: snapshot.spec.environment.clone(),
+            environment: BTreeMap::new(),
+            max_tokens: left.tokens.unwrap_or(0),
             timeout: snapshot.spec.timeout,
             initial_message: new.prompt,
             launch: LaunchPolicy::Now,
@@ -73,7 +80,11 @@ impl Supervisor {
             by: format!("agent of {parent}"),
         };
         let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
-        let created = self.create_prepared(child, vec![offered]).await?;
+        let mut first_of_all = vec![offered];
+        if !left.is_unlimited() {
+            first_of_all.push(Command::SetBudget { change: left, by: format!("agent of {parent}") });
+        }
+        let created = self.create_prepared(child, first_of_all).await?;
         let worker = created.spec.id.clone();
         self.tell_of_worker(parent, &worker, call, title).await?;
         Ok(worker)
@@ -90,7 +101,7 @@ impl Supervisor {
     }
 
     /// Determines provider, settings and model of a worker from its request and its parent.
-    fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<WorkerKind, Error> {
+    pub(crate) fn worker_kind(&self, parent: &SessionSpec, new: &NewWorker) -> Result<WorkerKind, Error> {
         let (name, agent) = match new.provider.split_once('/') {
             Some((name, agent)) => (name, Some(agent)),
             None => (new.provider.as_str(), None),
@@ -108,7 +119,11 @@ impl Supervisor {
         if agent.is_some() && provider != ProviderKind::Acp {
             return Err(unknown_provider(&new.provider));
         }
-        if let Availability::Missing { remedy } = self.providers().get(provider)?.availability() {
+        // The worker gets its parent's variables.
+        let path = parent.environment.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+        if let Availability::Missing { remedy } =
+            self.providers().get(provider)?.availability(path.as_deref())
+        {
             return Err(Error::new(
                 ErrorCode::ProviderNotReady,
                 format!("provider: {} cannot be run here: {remedy}", provider.name()),
@@ -127,29 +142,33 @@ impl Supervisor {
         call: Option<CallId>,
         title: String,
     ) -> Result<(), Error> {
-        let started = EventKind::WorkerStarted { worker: worker.to_string(), call, title };
-        self.command(parent, Command::Report(started)).await?;
-        let (supervisor, parent, worker) = (self.clone(), parent.clone(), worker.clone());
-        tokio::spawn(async move {
-            if let Err(error) = supervisor.await_worker(&parent, &worker).await {
-                tracing::debug!(%worker, %error, "the end of a worker cannot be told");
-            }
-        });
+        let snapshot = self.snapshot(worker).await?;
+        let record = WorkerRecord {
+            session: worker.clone(),
+            parent: parent.clone(),
+            prompt: title.clone(),
+            provider: snapshot.spec.provider,
+            model: snapshot.spec.model.clone(),
+            name: title,
+            working_dir: snapshot.spec.working_dir.clone(),
+            allowed_tools: Vec::new(),
+            auto_approve: false,
+            max_turns: domain::limits::WORKER_TURNS_DEFAULT,
+            worktree: String::new(),
+            orchestration: String::new(),
+            lingers: true,
+            call,
+            created_at: snapshot.spec.created_at,
+        };
+        let workers = Workers::new(self);
+        workers.put_on_record(&record).await?;
+        workers.drive_aside(record);
         Ok(())
     }
 
-    async fn await_worker(&self, parent: &SessionId, worker: &SessionId) -> Result<(), Error> {
-        let ended =
-            self.session(worker).await?.wait_until(|snapshot| snapshot.state.status.is_terminal()).await?;
-        let last = self.last_turn(worker).await?;
-        let ok = last.as_ref().is_some_and(|turn| turn.reason == EndReason::Completed);
-        let summary = match last {
-            Some(turn) if !turn.error.is_empty() => turn.error,
-            Some(turn) => preview(&turn.text),
-            None => ended.state.error.clone(),
-        };
-        let finished = EventKind::WorkerFinished { worker: worker.to_string(), ok, summary };
-        self.command(parent, Command::Report(finished)).await.map(drop)
+    /// Sets how many workers there may be, once and before they run.
+    pub fn set_worker_limits(&self, limits: WorkerLimits) {
+        self.worker_context().set_limits(limits);
     }
 
     /// Returns the workers of a session, oldest first.
@@ -182,8 +201,8 @@ impl Supervisor {
         }
     }
 
-    /// Checks depth, total number and active number of workers against the limits.
-    async fn check_workers(&self, parent: &Snapshot) -> Result<(), Error> {
+    /// Checks how deeply workers nest.
+    pub(crate) async fn check_depth(&self, parent: &Snapshot) -> Result<(), Error> {
         let limit = |what: String| Error::new(ErrorCode::LimitReached, what);
         let mut depth = 0;
         let mut above = parent.spec.parent.clone();
@@ -198,6 +217,13 @@ impl Supervisor {
             // A deleted parent adds no further limit.
             above = self.snapshot(&id).await.ok().and_then(|found| found.spec.parent.clone());
         }
+        Ok(())
+    }
+
+    /// Checks depth, total number and active number of workers against the limits.
+    async fn check_workers(&self, parent: &Snapshot) -> Result<(), Error> {
+        let limit = |what: String| Error::new(ErrorCode::LimitReached, what);
+        self.check_depth(parent).await?;
         let workers = self.workers(&parent.spec.id).await?;
         if workers.len() >= limits::WORKERS_TOTAL_MAX {
             return Err(limit(format!("this session has had {} workers already", workers.len())));
@@ -222,18 +248,16 @@ fn unknown_provider(named: &str) -> Error {
     )
 }
 
-/// Returns the token budget of a worker: what its parent has left. 0 means unlimited.
-fn tokens_left(spec: &SessionSpec, state: &State) -> Result<u64, Error> {
-    if spec.max_tokens == 0 {
-        return Ok(0);
-    }
-    match spec.max_tokens.saturating_sub(state.usage.budgeted_tokens()) {
-        0 => Err(Error::new(ErrorCode::BudgetExceeded, "the session has no tokens left for a worker")),
-        left => Ok(left),
-    }
+/// Returns the budget of a worker: what its parent has left.
+pub(crate) fn budget_left(spec: &SessionSpec, state: &State) -> Result<Budget, Error> {
+    let (budget, spent) = (state.budget_of(spec), state.spending(clock::now()));
+    budget.left_after(&spent).ok_or_else(|| {
+        Error::new(ErrorCode::BudgetExceeded, "the session has nothing left of its budget for a worker")
+    })
 }
 
-fn preview(text: &str) -> String {
+/// Returns the first line of a text, cut to what lists show.
+pub(crate) fn preview(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.chars().take(domain::limits::PREVIEW_MAX_CHARS).collect()
 }

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use domain::Error;
+use storage::worktrees::WorktreeOrigin;
 
-use super::git::{self, Repository};
-use super::shelter::HookIsolation;
+use super::git::{self, ListedTree, Repository};
+use super::setup::{Setup, SetupOutcome};
 use super::{Worktree, Worktrees, names};
 
 /// The fields of a worktree to create. An empty text means the default.
@@ -17,8 +18,40 @@ pub struct NewWorktree {
     pub name: String,
     /// Absolute; must not exist yet.
     pub path: String,
-    /// Create the branch; otherwise it must exist.
-    pub create_branch: bool,
+    pub branch_choice: BranchChoice,
+    /// What a new branch starts from: a branch, one of a remote, a tag or a commit. Empty: what the folder has
+    /// checked out.
+    pub base: String,
+    /// Names the branch if neither `branch` nor `name` does.
+    pub prompt: String,
+}
+
+/// Whether the branch of a new worktree exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BranchChoice {
+    /// It must exist, here or on a remote.
+    #[default]
+    Existing,
+    /// It must not exist.
+    New,
+    /// It is created if it does not exist.
+    Either,
+}
+
+/// A worktree that was created, and what became of the project's set-up hook.
+#[derive(Clone, Debug)]
+pub struct CreatedWorktree {
+    pub worktree: Worktree,
+    pub setup: SetupOutcome,
+}
+
+/// Where the branch of a new worktree comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BranchSource {
+    Local,
+    New,
+    /// A branch of a remote, such as `origin/fix`, which the new branch tracks.
+    Remote(String),
 }
 
 /// A worktree that passed all checks and can be created.
@@ -26,74 +59,129 @@ struct CheckedWorktree {
     repository: Repository,
     name: String,
     branch: String,
-    create_branch: bool,
+    source: BranchSource,
     path: PathBuf,
     commit: String,
+    origin: WorktreeOrigin,
+    /// The repository's main tree, whose ignored files may be copied.
+    main: PathBuf,
 }
 
 impl Worktrees {
     /// Creates a worktree. Runs to its end, or to the end of its undo, even if the caller disconnects.
     pub async fn create(&self, new: NewWorktree) -> Result<Worktree, Error> {
+        Ok(self.create_set_up(new).await?.worktree)
+    }
+
+    /// The same; also tells what became of the project's set-up hook.
+    pub async fn create_set_up(&self, new: NewWorktree) -> Result<CreatedWorktree, Error> {
         let worktrees = self.clone();
         let made = tokio::spawn(async move { worktrees.create_here(new).await });
         made.await
             .unwrap_or_else(|error| Err(git::failed("an internal error").with_detail(error.to_string())))
     }
 
-    async fn create_here(&self, new: NewWorktree) -> Result<Worktree, Error> {
+    async fn create_here(&self, new: NewWorktree) -> Result<CreatedWorktree, Error> {
         let repository = self.repository(&new.repo_path).await?;
-        let _alone = self.alone(&repository).await;
+        let alone = self.alone(&repository).await;
         let plan = self.plan(repository, new).await?;
-        match self.make(&plan).await {
-            Ok(made) => Ok(made),
+        let worktree = match self.make(&plan).await {
+            Ok(made) => made,
             Err(error) => {
                 plan.undo().await;
+                return Err(error);
+            }
+        };
+        // A hook may take minutes; other trees are created meanwhile.
+        drop(alone);
+        match self.set_up(&plan).await {
+            Ok(setup) => Ok(CreatedWorktree { worktree, setup }),
+            Err(error) => {
+                let _alone = self.alone(&plan.repository).await;
+                plan.undo().await;
+                let row = self.row(&worktree.id).await?;
+                self.forget(&row).await?;
                 Err(error)
             }
         }
     }
 
+    /// Does in a new tree what the project wants done there.
+    async fn set_up(&self, plan: &CheckedWorktree) -> Result<SetupOutcome, Error> {
+        let setup = Setup::read(&plan.path)?;
+        if let Some(setup) = &setup {
+            setup.copy_files(&plan.main, &plan.path)?;
+        }
+        self.run_allowed_hook(setup.as_ref(), &plan.repository, &plan.path, &plan.main).await
+    }
+
     /// Resolves and checks branch, name and path of a new worktree.
     async fn plan(&self, repository: Repository, new: NewWorktree) -> Result<CheckedWorktree, Error> {
-        let branch = match (new.branch.as_str(), new.create_branch) {
-            ("", true) => new.name.clone(),
+        let trees = repository.trees().await?;
+        let branch = match (new.branch.as_str(), new.branch_choice) {
+            ("", BranchChoice::Either) if new.name.is_empty() => {
+                self.free_branch(&repository, &names::slug(&new.prompt)).await?
+            }
+            ("", BranchChoice::New | BranchChoice::Either) => new.name.clone(),
             (branch, _) => branch.to_owned(),
         };
         names::check_branch(&branch)?;
-        let name = if new.name.is_empty() { names::from_branch(&branch) } else { new.name };
-        names::check_name(&name)?;
-        let known = repository.commit(&format!("refs/heads/{branch}")).await?;
-        let commit = match (known, new.create_branch) {
-            (Some(commit), false) => commit,
-            (None, true) => repository.commit("HEAD").await?.ok_or_else(|| {
-                Error::invalid("repo_path", "the repository has no commit yet, so nothing can be checked out")
-            })?,
-            (Some(_), true) => {
-                return Err(Error::invalid(
-                    "branch",
-                    format_args!("{branch} exists already; leave out create_branch"),
-                ));
-            }
-            (None, false) => {
-                return Err(Error::invalid(
-                    "branch",
-                    format_args!("there is no branch {branch}; use create_branch"),
-                ));
-            }
-        };
-        let trees = repository.trees().await?;
+        if !new.name.is_empty() {
+            names::check_name(&new.name)?;
+        }
+        let (source, commit, base_ref) = find_branch(&repository, &trees, &branch, &new).await?;
         if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
             return Err(git::failed(&format!("branch {branch} is checked out at {}", tree.path.display())));
         }
-        let path = self.place(&repository, &name, &new.path)?;
+        let (name, path) = self.find_path(&repository, &trees, &branch, &new).await?;
+        let origin = origin_of(&repository, &source, &commit, base_ref).await?;
+        let main = trees.first().filter(|main| !main.bare).map(|main| main.path.clone());
+        let main = main.unwrap_or_else(|| repository.folder.clone());
+        Ok(CheckedWorktree { repository, name, branch, source, path, commit, origin, main })
+    }
+
+    /// Returns the first of the numbered names that no branch has, here or on a remote.
+    async fn free_branch(&self, repository: &Repository, wanted: &str) -> Result<String, Error> {
+        for name in names::numbered(wanted) {
+            let is_taken = repository.branch(&name).await?.is_some()
+                || !repository.remote_branches(&name).await?.is_empty();
+            if !is_taken {
+                return Ok(name);
+            }
+        }
+        Err(Error::invalid("branch", format_args!("every name like {wanted} is taken; give another")))
+    }
+
+    /// Returns the name and the path of a new tree. A name that was derived is changed until it is free.
+    async fn find_path(
+        &self,
+        repository: &Repository,
+        trees: &[ListedTree],
+        branch: &str,
+        new: &NewWorktree,
+    ) -> Result<(String, PathBuf), Error> {
+        let derived = names::from_branch(branch);
+        let is_derived = new.name.is_empty();
+        let wanted = if is_derived { derived.as_str() } else { new.name.as_str() };
+        if is_derived && new.path.is_empty() {
+            for name in names::numbered(wanted) {
+                let path = self.shared().folder.join(folder_of(repository)).join(&name);
+                let is_known = trees.iter().any(|tree| tree.path == path);
+                if !is_known && path.symlink_metadata().is_err() {
+                    let path = self.place(repository, &name, "")?;
+                    return Ok((name, path));
+                }
+            }
+        }
+        let path = self.place(repository, wanted, &new.path)?;
         if let Some(tree) = trees.iter().find(|tree| tree.path == path) {
-            let id = self.known(&repository, &tree.path, None).await?.id;
+            let id = self.known(repository, &tree.path, None).await?.id;
             return Err(git::failed(&format!(
                 "{} was the worktree {id}, which somebody deleted; remove it first",
                 path.display()
             )));
         }
-        Ok(CheckedWorktree { repository, name, branch, create_branch: new.create_branch, path, commit })
+        Ok((wanted.to_owned(), path))
     }
 
     /// Returns the path of a new worktree: a folder that does not exist, inside one that is owned by this
@@ -114,10 +202,15 @@ impl Worktrees {
         let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else {
             return wrong("is no place for a folder");
         };
-        let Ok(parent) = parent.canonicalize() else { return wrong("lies in a folder that does not exist") };
-        if !is_ours(&parent) {
-            return wrong("lies in a folder of another user");
+        // Missing folders are made in the nearest one that exists, which must be the user's.
+        let existing = parent.ancestors().find_map(|folder| folder.canonicalize().ok());
+        if !existing.is_some_and(|folder| is_ours(&folder)) {
+            return wrong("lies in a folder of another user, or in none");
         }
+        if let Err(error) = std::fs::create_dir_all(parent) {
+            return wrong(&format!("lies in a folder that cannot be made: {error}"));
+        }
+        let Ok(parent) = parent.canonicalize() else { return wrong("lies in a folder that does not exist") };
         let path = parent.join(last);
         if path.starts_with(&repository.common_dir) {
             return wrong("lies inside the repository's own files");
@@ -133,22 +226,123 @@ impl Worktrees {
         let CheckedWorktree { repository, path, branch, .. } = plan;
         let mut args: Vec<&OsStr> = ["worktree", "add", "--no-checkout"].map(OsStr::new).to_vec();
         // After `--` nothing is parsed as an option, whatever its name.
-        if plan.create_branch {
-            args.extend(["--no-track", "-b", branch, "--"].map(OsStr::new));
-            args.extend([path.as_os_str(), OsStr::new(&plan.commit)]);
-        } else {
-            args.extend([OsStr::new("--"), path.as_os_str(), OsStr::new(branch)]);
+        match &plan.source {
+            BranchSource::New | BranchSource::Remote(_) => {
+                args.extend(["--no-track", "-b", branch, "--"].map(OsStr::new));
+                args.extend([path.as_os_str(), OsStr::new(&plan.commit)]);
+            }
+            BranchSource::Local => args.extend([OsStr::new("--"), path.as_os_str(), OsStr::new(branch)]),
         }
         git::run(&repository.folder, &args).await?;
-        let printed =
-            git::run(path, &["rev-parse", "--path-format=absolute", "--git-dir"].map(OsStr::new)).await?;
-        let own = PathBuf::from(String::from_utf8_lossy(&printed).trim_end_matches('\n'));
-        let shelter = HookIsolation::new(&self.shared().folder, repository).await?;
-        shelter.check_out(path, &own.join("index"), &plan.commit).await?;
-        let row = self.known(repository, path, Some(&plan.name)).await?;
-        let trees = repository.trees().await?;
-        self.inspect(row, trees.iter().find(|tree| tree.path == *path)).await
+        if let BranchSource::Remote(remote) = &plan.source {
+            // By itself, because it is the step that waits for the lock of the configuration.
+            let upstream = format!("--set-upstream-to={remote}");
+            git::run(&repository.folder, &["branch", &upstream, "--", branch].map(OsStr::new)).await?;
+        }
+        let row = self.record(repository, path, Some(&plan.name), plan.origin.clone()).await?;
+        let checked_out = async {
+            let tree = self.open_folder(path).await?;
+            let isolation = self.isolation(&tree).await?;
+            isolation.check_out(path, &tree.index(), &plan.commit).await?;
+            self.inspect(row.clone(), tree.trees.iter().find(|tree| tree.path == *path)).await
+        };
+        match checked_out.await {
+            Ok(worktree) => Ok(worktree),
+            Err(error) => {
+                self.forget(&row).await?;
+                if repository.is_partial().await? {
+                    return Err(git::failed(&format!(
+                        "the repository is a partial clone, and files of {branch} are not here yet ({}); fetch them with \
+                         `git -C {} backfill`, or `git fetch --refetch --no-filter`, and try again",
+                        error.message,
+                        repository.folder.display()
+                    )));
+                }
+                Err(error)
+            }
+        }
     }
+}
+
+/// Finds the branch of a new worktree: where it comes from, its commit, and the full name of the branch a new one
+/// starts from.
+async fn find_branch(
+    repository: &Repository,
+    trees: &[ListedTree],
+    branch: &str,
+    new: &NewWorktree,
+) -> Result<(BranchSource, String, String), Error> {
+    let known = repository.commit(&format!("refs/heads/{branch}")).await?;
+    let main_branch = || {
+        let here = trees.iter().find(|tree| repository.folder.starts_with(&tree.path));
+        let branch = here.or(trees.first()).and_then(|tree| tree.branch.as_deref());
+        branch.map(|branch| format!("refs/heads/{branch}")).unwrap_or_default()
+    };
+    match (known, new.branch_choice) {
+        (Some(_), BranchChoice::New) => {
+            return Err(Error::invalid(
+                "branch",
+                format_args!("{branch} exists already; leave out create_branch"),
+            ));
+        }
+        (Some(commit), _) => return Ok((BranchSource::Local, commit, main_branch())),
+        (None, BranchChoice::New) => {}
+        (None, BranchChoice::Existing | BranchChoice::Either) => {
+            match repository.remote_branches(branch).await?.as_slice() {
+                [] if new.branch_choice == BranchChoice::Existing => {
+                    let what = format!("there is no branch {branch}, here or on a remote; use create_branch");
+                    return Err(Error::invalid("branch", what));
+                }
+                [] => {}
+                [remote] => {
+                    let commit = repository.commit(&format!("refs/remotes/{remote}")).await?;
+                    let commit =
+                        commit.ok_or_else(|| Error::invalid("branch", "is no commit on its remote"))?;
+                    return Ok((BranchSource::Remote(remote.clone()), commit, main_branch()));
+                }
+                several => {
+                    let what =
+                        format!("{branch} is on several remotes: {}; make it first", several.join(", "));
+                    return Err(Error::invalid("branch", what));
+                }
+            }
+        }
+    }
+    if new.base.is_empty() {
+        let commit = repository.commit("HEAD").await?.ok_or_else(|| {
+            Error::invalid("repo_path", "the repository has no commit yet, so nothing can be checked out")
+        })?;
+        return Ok((BranchSource::New, commit, main_branch()));
+    }
+    if let Some((full, commit)) = repository.branch(&new.base).await? {
+        return Ok((BranchSource::New, commit, full));
+    }
+    let commit = match new.base.starts_with('-') {
+        true => None,
+        false => repository.commit(&new.base).await?,
+    };
+    let unknown = || Error::invalid("base", format_args!("{:?} is no branch, tag or commit here", new.base));
+    Ok((BranchSource::New, commit.ok_or_else(unknown)?, String::new()))
+}
+
+/// Returns what is recorded about where a new tree comes from.
+async fn origin_of(
+    repository: &Repository,
+    source: &BranchSource,
+    commit: &str,
+    base_ref: String,
+) -> Result<WorktreeOrigin, Error> {
+    let base_commit = match source {
+        BranchSource::New => commit.to_owned(),
+        // A branch that existed before has work of its own since it left its base.
+        BranchSource::Local | BranchSource::Remote(_) if !base_ref.is_empty() => {
+            let args = ["merge-base", "--end-of-options", &base_ref, commit].map(OsStr::new);
+            let done = git::try_run(&repository.folder, &args, &[]).await?;
+            String::from_utf8_lossy(&done.stdout).trim().to_owned()
+        }
+        BranchSource::Local | BranchSource::Remote(_) => String::new(),
+    };
+    Ok(WorktreeOrigin { base_ref, base_commit, made_here: true })
 }
 
 impl CheckedWorktree {
@@ -164,7 +358,7 @@ impl CheckedWorktree {
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove a worktree that was not finished");
         }
-        if self.create_branch {
+        if self.source != BranchSource::Local {
             let name = format!("refs/heads/{}", self.branch);
             // Only if it still points at our commit: a branch that has moved contains new work.
             let args = ["update-ref", "-d", &name, &self.commit];

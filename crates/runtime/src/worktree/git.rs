@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Error;
 
-pub(super) use crate::git::{complaint, failed, run, try_run};
+pub(super) use crate::git::{complaint, failed, identity, run, try_run};
 
 /// A repository: what all its working trees share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +17,29 @@ pub(super) struct Repository {
     pub(super) common_dir: PathBuf,
     /// Where commands are run: the folder that was asked about.
     pub(super) folder: PathBuf,
+    /// The git folder of the working tree that the folder belongs to; it contains that tree's index.
+    pub(super) git_dir: PathBuf,
+    /// The name of the repository's hash function.
+    pub(super) object_format: String,
+    /// The root of that working tree; `None` in the repository's own files.
+    pub(super) root: Option<PathBuf>,
 }
 
 impl Repository {
     /// Finds the repository that a folder belongs to.
     pub(super) async fn find(folder: &Path) -> Result<Self, Error> {
-        let asked = ["rev-parse", "--path-format=absolute", "--is-bare-repository", "--git-common-dir"];
+        let asked = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--is-bare-repository",
+            "--git-common-dir",
+            "--git-dir",
+            "--show-object-format",
+            // Fails without a working tree, after the others were printed.
+            "--show-toplevel",
+        ];
         let done = try_run(folder, &asked.map(OsStr::new), &[]).await?;
-        if !done.ok {
+        if !done.ok && done.stdout.is_empty() {
             let error = complaint(&done);
             if error.message.contains("cannot use bare repository") {
                 return Err(bare(folder));
@@ -41,7 +56,15 @@ impl Repository {
         if !common_dir.is_absolute() || common_dir.as_os_str().as_bytes().contains(&b'\n') {
             return Err(Error::invalid("repo_path", "leads to a repository whose path cannot be used"));
         }
-        Ok(Self { common_dir, folder: folder.to_owned() })
+        let mut next = || PathBuf::from(OsStr::from_bytes(lines.next().unwrap_or_default()));
+        let (git_dir, format, root) = (next(), next(), next());
+        Ok(Self {
+            common_dir,
+            folder: folder.to_owned(),
+            git_dir,
+            object_format: format.to_string_lossy().into_owned(),
+            root: Some(root).filter(|root| root.is_absolute()),
+        })
     }
 
     /// Returns the working trees git knows, the main one first.
@@ -60,10 +83,42 @@ impl Repository {
         Ok((done.ok && !commit.is_empty()).then_some(commit))
     }
 
-    /// Returns the name of the repository's hash function.
-    pub(super) async fn object_format(&self) -> Result<String, Error> {
-        let printed = run(&self.folder, &["rev-parse", "--show-object-format"].map(OsStr::new)).await?;
-        Ok(String::from_utf8_lossy(&printed).trim().to_owned())
+    /// Returns the full name of the branch that a short or full name means, and its commit: a local branch before
+    /// one of a remote.
+    pub(super) async fn branch(&self, name: &str) -> Result<Option<(String, String)>, Error> {
+        for full in [format!("refs/heads/{name}"), format!("refs/remotes/{name}"), name.to_owned()] {
+            if (full.starts_with("refs/heads/") || full.starts_with("refs/remotes/"))
+                && let Some(commit) = self.commit(&full).await?
+            {
+                return Ok(Some((full, commit)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the branches of remotes that have this name, such as `origin/fix` for `fix`.
+    pub(super) async fn remote_branches(&self, name: &str) -> Result<Vec<String>, Error> {
+        let args = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/remotes/"];
+        let printed = run(&self.folder, &args.map(OsStr::new)).await?;
+        let text = String::from_utf8_lossy(&printed);
+        let found = text.lines().filter(|line| line.split_once('/').is_some_and(|(_, rest)| rest == name));
+        Ok(found.map(str::to_owned).collect())
+    }
+
+    /// Returns whether objects of this repository may be missing here until a remote is asked for them.
+    pub(super) async fn is_partial(&self) -> Result<bool, Error> {
+        let args = ["config", "--get-regexp", "^(extensions\\.partialclone|remote\\..*\\.promisor)$"];
+        Ok(try_run(&self.folder, &args.map(OsStr::new), &[]).await?.ok)
+    }
+
+    /// Moves a branch, if it still is where it was. `None` as the old commit means that it must not exist.
+    pub(super) async fn move_ref(&self, name: &str, new: &str, old: Option<&str>) -> Result<(), Error> {
+        let zeros = "0".repeat(new.len());
+        let args = ["update-ref", "-m", "obey", "--", name, new, old.unwrap_or(&zeros)];
+        // Run from the shared folder: a command may fail in a folder that is removed meanwhile.
+        let env = [("GIT_DIR", self.common_dir.as_os_str())];
+        let done = try_run(&self.common_dir, &args.map(OsStr::new), &env).await?;
+        if done.ok { Ok(()) } else { Err(complaint(&done)) }
     }
 }
 

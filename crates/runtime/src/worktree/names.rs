@@ -25,12 +25,40 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Derives a name from a branch.
+/// Derives a valid name from a branch, whatever letters that has.
 pub(super) fn from_branch(branch: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-') { letter } else { '-' }
     };
-    branch.chars().map(plain).collect()
+    let mut name: String = branch.chars().map(plain).take(limits::WORKTREE_NAME_MAX_BYTES - 8).collect();
+    while name.contains("..") {
+        name = name.replace("..", ".");
+    }
+    let name = name.trim_start_matches(['-', '.']).trim_end_matches(['-', '.']);
+    let name = name.strip_suffix(".lock").unwrap_or(name);
+    if name.is_empty() { "tree".to_owned() } else { name.to_owned() }
+}
+
+/// Derives a branch name from a prompt: its first words, in lower case.
+pub(super) fn slug(prompt: &str) -> String {
+    let words = prompt.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut slug = String::new();
+    for word in words.take(limits::SLUG_WORDS_MAX) {
+        if slug.len() + word.len() + 1 > limits::SLUG_MAX_BYTES {
+            break;
+        }
+        if !slug.is_empty() {
+            slug.push('-');
+        }
+        slug.push_str(&word.to_ascii_lowercase());
+    }
+    if slug.is_empty() { "session".to_owned() } else { slug }
+}
+
+/// Returns the names to try for something that must be unique: the name itself, then numbered ones.
+pub(super) fn numbered(name: &str) -> impl Iterator<Item = String> + '_ {
+    let more = (2..limits::NAME_TRIES_MAX).map(move |number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(more)
 }
 
 /// Checks a branch name against git's own rules for references, and that it cannot be taken for an option.
@@ -75,7 +103,37 @@ mod tests {
         ] {
             assert!(check_name(bad).unwrap_err().message.starts_with("name: "), "{bad:?}");
         }
-        assert_eq!(from_branch("feat/ü x"), "feat---x");
+    }
+
+    #[test]
+    fn every_branch_gives_a_valid_name() {
+        for (branch, name) in [
+            ("feat/ü x", "feat---x"),
+            ("über", "ber"),
+            ("日本", "tree"),
+            ("a/.b", "a-.b"),
+            ("fix.lock", "fix"),
+            ("x...y", "x.y"),
+            (&"é/".repeat(90), "tree"),
+        ] {
+            assert_eq!(from_branch(branch), name);
+            assert_eq!(check_name(&from_branch(branch)), Ok(()), "{branch}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_gives_a_short_branch() {
+        for (prompt, branch) in [
+            ("Fix the login bug!", "fix-the-login-bug"),
+            ("Please, could you have a look at the failing tests?", "please-could-you-have-a-look"),
+            ("   \n--force", "force"),
+            ("日本語", "session"),
+            (&"x".repeat(100), "session"),
+        ] {
+            assert_eq!(slug(prompt), branch);
+            assert_eq!(check_branch(&slug(prompt)), Ok(()));
+        }
+        assert_eq!(numbered("a").take(3).collect::<Vec<_>>(), ["a", "a-2", "a-3"]);
     }
 
     #[test]

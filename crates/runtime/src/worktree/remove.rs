@@ -1,7 +1,7 @@
 //! Removes a worktree: first checks it for uncommitted work, then ends its sessions, then deletes it.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use domain::{Error, ErrorCode, Status, StopMode};
 
@@ -79,11 +79,8 @@ impl Worktrees {
         if force || !tree.path.exists() {
             return Ok(());
         }
-        let printed =
-            git::run(&tree.path, &["rev-parse", "--path-format=absolute", "--git-dir"].map(OsStr::new))
-                .await?;
-        let own = PathBuf::from(String::from_utf8_lossy(&printed).trim_end_matches('\n'));
-        let shelter = HookIsolation::new(&self.shared().folder, repository).await?;
+        let own = Repository::find(&tree.path).await?.git_dir;
+        let shelter = HookIsolation::new(&self.shared().folder, repository)?;
         if shelter.is_dirty(&tree.path, &own.join("index"), &tree.head).await? {
             return Err(git::failed(&format!(
                 "{} has changes that are not committed; commit them, or use force to lose them",
@@ -112,7 +109,7 @@ impl Worktrees {
         Ok(RemovedWorktree { sessions_closed: closed })
     }
 
-    async fn forget(&self, row: &WorktreeRow) -> Result<(), Error> {
+    pub(super) async fn forget(&self, row: &WorktreeRow) -> Result<(), Error> {
         let id = row.id.clone();
         self.store().write(Durability::Synced, move |connection| worktrees::remove(connection, &id)).await
     }

@@ -1,5 +1,7 @@
 //! Worktrees of real repositories: ordinary ones, broken ones, and one that tries to run its own code.
 
+mod changes;
+mod creating;
 mod hostile;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +36,7 @@ impl Bench {
             socket: root.join("sock"),
             spool_max_bytes: 1 << 20,
             active_sessions_max: 10,
+            default_mode: domain::Mode::default(),
             settings: Settings::default(),
             worktrees_dir: root.join("worktrees"),
             offers_tools: false,
@@ -70,8 +73,8 @@ impl Bench {
             repo_path: self.path(),
             branch: branch.to_owned(),
             name: name.to_owned(),
-            path: String::new(),
-            create_branch,
+            branch_choice: if create_branch { BranchChoice::New } else { BranchChoice::Existing },
+            ..NewWorktree::default()
         }
     }
 
@@ -112,6 +115,7 @@ impl Bench {
             task_id: String::new(),
             parent: None,
             provider_config: Default::default(),
+            caller_environment: Default::default(),
             environment: Default::default(),
             max_tokens: 0,
             timeout: None,
@@ -148,7 +152,7 @@ impl agent_port::Provider for Idle {
         Err(Error::new(ErrorCode::ProviderNotReady, "never"))
     }
 
-    fn availability(&self) -> agent_port::Availability {
+    fn availability(&self, _path: Option<&std::ffi::OsStr>) -> agent_port::Availability {
         agent_port::Availability::BuiltIn
     }
 }
@@ -237,7 +241,7 @@ async fn bad_names_branches_and_paths_are_refused_by_field() {
     let link = bench.root().join("link");
     std::os::unix::fs::symlink("/nowhere", &link).unwrap();
     let link = link.display().to_string();
-    for path in ["relative", "../../x", "/", "/nowhere/x", "/root/../x", &inside, &there, &link] {
+    for path in ["relative", "../../x", "/", "/dev/null/x", "/root/../x", &inside, &there, &link] {
         let new = NewWorktree { path: path.to_owned(), ..bench.asked("ok", "new", true) };
         let error = bench.refused(new).await;
         assert!(error.message.starts_with("path: "), "{path}: {error}");

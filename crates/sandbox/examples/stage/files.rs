@@ -154,7 +154,7 @@ pub(crate) const PROBES: &[Probe] = &[
     }),
     ("protected-write", |g| writes(g.root.join(".git/config"))),
     ("protected-create", |g| creates(g.root.join(".git/hooks/post-checkout"))),
-    ("protected-mkdir", |g| fs::create_dir(g.root.join(".git/worktrees"))),
+    ("protected-mkdir", |g| fs::create_dir(g.root.join(".git/hooks/made"))),
     ("protected-unlink", |g| fs::remove_file(g.root.join(".mcp.json"))),
     ("protected-replace", |g| {
         fs::write(g.root.join("inside/replacement"), "evil")?;
@@ -169,7 +169,9 @@ pub(crate) const PROBES: &[Probe] = &[
         symlink("../.git/config", g.root.join("inside/config-link"))?;
         writes(g.root.join("inside/config-link"))
     }),
-    ("protected-chmod", |g| fs::set_permissions(g.root.join(".git"), fs::Permissions::from_mode(0o755))),
+    ("protected-chmod", |g| {
+        fs::set_permissions(g.root.join(".git/hooks"), fs::Permissions::from_mode(0o755))
+    }),
     ("absent-create-inside", |g| creates(g.root.join(".claude/settings.json"))),
     ("absent-mkdir", |g| fs::create_dir(g.root.join(".codex/x"))),
     ("absent-create-file", |g| creates(g.root.join(".gitleaks.toml"))),

@@ -97,6 +97,8 @@ async fn locked_in(highest: Tier) -> i32 {
     }
     eprint!("{}", String::from_utf8_lossy(&stderr));
     gone(&held.ground.root.join(".gitleaks.toml")).await;
+    gone(&held.ground.root.join(".git/config.worktree")).await;
+    gone(&held.ground.root.join(".git/commondir")).await;
     for change in held.changes() {
         println!("changed {change}");
     }

@@ -1,5 +1,5 @@
-//! The process on the machine's side of an agent's walls. It is what the shim holds: signals for it are passed on to the
-//! agent, it ends as the agent ends, and when it dies everything inside dies. It holds no output of the agent's.
+//! The process outside the sandbox of an agent. The shim starts it in the agent's place: it passes signals on to the agent, ends
+//! as the agent ends, and when it dies everything in the sandbox dies. It does not read or keep the agent's output.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::protect::Placeholders;
 use crate::stage::agent::{self as stage, AgentStageInput};
 use crate::sys::{self, Fork};
 
-/// Signals that are the agent's business.
+/// Signals that are passed on to the agent.
 const PASSED_ON: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -31,7 +31,7 @@ const PASSED_ON: [i32; 9] = [
     libc::SIGWINCH,
 ];
 
-/// What the agent shows when its walls could not be built; nothing of it ran.
+/// What is printed instead of the agent's output if its sandbox could not be built; nothing of the agent ran.
 const EXIT_UNBUILT: i32 = 125;
 
 pub(super) fn run(arguments: &[OsString]) -> i32 {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &[OsString]) -> i32 {
     }
 }
 
-/// What stands once the agent runs.
+/// What exists while the agent runs.
 struct Built {
     init: i32,
     signals: OwnedFd,
@@ -62,7 +62,7 @@ struct Built {
     walls: Walls,
     bridge: Option<UnixListener>,
     listeners: Vec<OwnedFd>,
-    /// What stands at protected names; taken away when dropped.
+    /// Placeholders at protected names; removed when dropped.
     placeholders: Vec<Placeholders>,
 }
 
@@ -76,7 +76,7 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
                     Linux 6.12); use the network model or none"
             .to_owned());
     }
-    // From here on none is lost and none ends this process.
+    // From here on signals are queued: none is lost and none ends this process.
     let signals = sys::signals(&PASSED_ON).map_err(failed("signals"))?;
     let bridge = match &walls.daemon {
         Some(_) => Some(bind(folder).map_err(failed("socket"))?),
@@ -103,7 +103,7 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
     let init = match sys::fork_into(namespaces).map_err(failed("namespaces"))? {
         Fork::Child => {
             drop((control, told, bridge));
-            // They are the outer process'.
+            // The outer process removes them.
             placeholders.into_iter().for_each(Placeholders::let_go);
             sys::exit_now(stage::run(given, theirs, OwnedFd::from(tell).into()))
         }
@@ -113,7 +113,7 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
     release_streams().map_err(failed("streams"))?;
     let listeners = receive_listeners(&control, given_count(&walls)).map_err(failed("endpoints"));
     let mut why = Vec::new();
-    // Closes when the agent takes over, or with everything that could have become it.
+    // Read to its end, which comes when the agent's program was executed, or when every process that could do so has died.
     told.read_to_end(&mut why).map_err(failed("start"))?;
     if !why.is_empty() {
         return Err(reason(&why));
@@ -121,7 +121,7 @@ fn build(file: &Path, folder: &Path, command: &[OsString]) -> Result<Built, Stri
     Ok(Built { init, signals, control, walls, bridge, listeners: listeners?, placeholders })
 }
 
-/// Sees to it that something stands at every protected name.
+/// Makes a placeholder at every protected name that does not exist.
 fn lay(walls: &Walls) -> Result<Vec<Placeholders>, String> {
     let laid = walls.protected.iter().map(|place| Placeholders::lay(&place.folder, &place.names()));
     laid.collect::<Result<_, domain::Error>>().map_err(|error| error.message)
@@ -137,11 +137,12 @@ fn reason(line: &[u8]) -> String {
         Ok(Report::Unstarted { errno }) => {
             format!("the program cannot be run inside: {}", io::Error::from_raw_os_error(errno))
         }
-        _ => "it ended without a word".to_owned(),
+        _ => "it ended without a message".to_owned(),
     }
 }
 
-/// Listens for the agent's connections to the daemon, by way of the folder: its path may be longer than a socket's.
+/// Listens for the agent's connections to the daemon. Binds relative to the open folder, because its path may be longer than
+/// that of a socket may be.
 fn bind(folder: &Path) -> io::Result<UnixListener> {
     let handle = File::open(folder)?;
     let _ = std::fs::remove_file(folder.join(BRIDGE_NAME));
@@ -150,13 +151,13 @@ fn bind(folder: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The agent's streams end when the agent's own copies do.
+/// Replaces this process's copies of the agent's streams by `/dev/null`, so that they end when the agent closes its own.
 fn release_streams() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     (0..=2).try_for_each(|at| sys::place(null.as_fd(), at))
 }
 
-/// Takes the listeners that the init made inside.
+/// Receives the listeners that the init process made in the sandbox.
 fn receive_listeners(control: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
     let mut listeners = Vec::with_capacity(count);
     while listeners.len() < count {
@@ -165,13 +166,13 @@ fn receive_listeners(control: &UnixStream, count: usize) -> io::Result<Vec<Owned
     Ok(listeners)
 }
 
-/// Tells the daemon how it went; one that is gone looks at the agent's end.
+/// Reports to the daemon whether the sandbox was built. A daemon that is gone learns it from the agent's end.
 fn announce(folder: &Path, word: &str) {
     let said = File::open(folder).and_then(|handle| {
         let socket = UnixStream::connect(format!("/proc/self/fd/{}/{READY_NAME}", handle.as_raw_fd()))?;
         (&socket).write_all(word.as_bytes())
     });
-    // Nobody waits: the agent's end says the rest.
+    // The result is ignored: a daemon that does not read it learns the rest from the agent's end.
     drop(said);
 }
 
@@ -191,7 +192,12 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
         Ok(runtime) => runtime.block_on(async {
             let relays = relay::start(&walls, bridge, listeners);
             match relays {
-                Ok(()) => announce(folder, READY),
+                Ok(()) => {
+                    // The agent has the socket at its own place. Under this name another process of the user could
+                    // speak for the agent.
+                    let _ = std::fs::remove_file(folder.join(BRIDGE_NAME));
+                    announce(folder, READY);
+                }
                 Err(error) => {
                     announce(folder, &format!("relay: {error}"));
                     return None;
@@ -205,7 +211,7 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
         }
     };
     if end.is_none() {
-        // Whatever is left inside goes with its init.
+        // The kernel kills what is left in the sandbox when its init process ends.
         if let Some(pid) = rustix::process::Pid::from_raw(init) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
@@ -218,11 +224,11 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
     end.unwrap_or(LOST)
 }
 
-/// Passes signals in until the init says how the agent ended, or is gone.
+/// Passes signals on until the init process reports how the agent ended, or has died.
 async fn watch(control: UnixStream, signals: OwnedFd) -> Option<AgentEnd> {
     control.set_nonblocking(true).ok()?;
     let (mut read, mut write) = tokio::net::UnixStream::from_std(control).ok()?.into_split();
-    // No pipe, but read like one: whole records, when there are any.
+    // A signalfd: reads return whole records.
     let mut signals = pipe::Receiver::from_owned_fd_unchecked(signals).ok()?;
     let mut line = Vec::new();
     loop {
@@ -233,7 +239,7 @@ async fn watch(control: UnixStream, signals: OwnedFd) -> Option<AgentEnd> {
                 Ok(_) => {}
             },
             number = next_signal(&mut signals) => {
-                // An init that is gone says so by its silence.
+                // An init process that has died is noticed by the read above.
                 let _ = write.write_all(&[number]).await;
             }
         }
@@ -248,7 +254,7 @@ async fn next_signal(signals: &mut pipe::Receiver) -> u8 {
     let mut record = [0; size_of::<libc::signalfd_siginfo>()];
     loop {
         match signals.read(&mut record).await {
-            // The number comes first, as a word of 32 bits; none is larger than 64.
+            // A record begins with the signal's number, a word of 32 bits; none is larger than 64.
             Ok(len) if len == record.len() => return record[if cfg!(target_endian = "big") { 3 } else { 0 }],
             _ => tokio::time::sleep(crate::limits::CLEAR_STEP).await,
         }

@@ -2,18 +2,20 @@
 //! command pays for starting a program as large as the daemon or for copying the daemon's memory. It holds nothing but
 //! the daemon's socket, and goes when that closes; its stages do not depend on it.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{Fault, StageInput, namespaced, seccomp};
-use crate::Tier;
 use crate::order::{self, Plan};
 use crate::sys::{self, Fork};
+use crate::{Tier, limits};
 
 /// Longest plan; the daemon's configuration names its folders.
 const PLAN_MAX: usize = 128 * 1024;
@@ -29,9 +31,13 @@ pub(crate) fn enter() -> i32 {
     let mut made = seccomp::Made::default();
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut plan = vec![0; PLAN_MAX];
+    let mut roots: Vec<OsString> = Vec::new();
     loop {
         let (len, descriptors) = match receive(&door, &mut plan) {
-            Ok((0, _)) => return 0,
+            Ok((0, _)) => {
+                clear_roots(&roots);
+                return 0;
+            }
             Ok(received) => received,
             Err(Errno::INTR) => continue,
             Err(_) => return 1,
@@ -57,6 +63,11 @@ pub(crate) fn enter() -> i32 {
                 continue;
             }
         };
+        if let Some(root) = given.plan.root.as_ref().filter(|root| !roots.contains(root)) {
+            roots.push(root.clone());
+            // The oldest is the one whose commands ended first.
+            roots.drain(..roots.len().saturating_sub(limits::KEEPER_ROOTS_MAX));
+        }
         let forked = match given.plan.tier {
             Tier::Namespaces => sys::fork_into(namespaced::NAMESPACES),
             Tier::Landlock | Tier::None | Tier::Refused => sys::fork(),
@@ -68,6 +79,20 @@ pub(crate) fn enter() -> i32 {
             }
             Ok(Fork::Parent(_)) => {}
             Err(error) => refuse(&given.control, &Fault { step: "namespaces", error }),
+        }
+    }
+}
+
+/// Takes away what a killed daemon left at protected names, when the last stage, which dies with the daemon, is gone. What
+/// another daemon needs stays.
+fn clear_roots(roots: &[OsString]) {
+    // Nobody is told of the ends of children: this waits for the last.
+    while !matches!(rustix::process::wait(rustix::process::WaitOptions::empty()), Err(Errno::CHILD)) {}
+    // The daemon's descriptors, and with them its locks, are closed one after the other.
+    let deadline = std::time::Instant::now() + limits::KEEPER_CLEAR_WAIT;
+    for root in roots {
+        while !crate::protect::clear_project(Path::new(root)) && std::time::Instant::now() < deadline {
+            std::thread::sleep(limits::CLEAR_STEP);
         }
     }
 }

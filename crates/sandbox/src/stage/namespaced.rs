@@ -10,6 +10,7 @@ use std::time::Instant;
 use rustix::process::WaitOptions;
 use rustix::thread::CapabilitySet;
 
+use super::tidy::AfterCommand;
 use super::{Fault, StageInput, Wake, inner, root};
 use crate::Network;
 use crate::order::{self, Plan, Report};
@@ -43,8 +44,10 @@ pub(super) fn run(given: StageInput) -> Result<Report, Fault> {
             drop((ordered, told));
             super::release_outputs().map_err(Fault::at("outputs"))?;
             inner::bind_rights().map_err(Fault::at("rights"))?;
-            start(&laid, orders, hand_on)?;
-            attend(&control, &ends, child)
+            let after = start(&laid, orders, hand_on)?;
+            let ended = attend(&control, &ends, child);
+            after.tidy();
+            ended
         }
     }
 }
@@ -70,7 +73,7 @@ fn prepare(plan: &Plan, groups: Vec<File>) -> Result<root::Laid, Fault> {
 }
 
 /// Waits for the order, completes the root and lets the process that becomes the command go on.
-fn start(laid: &root::Laid, orders: File, mut hand_on: impl Write) -> Result<(), Fault> {
+fn start(laid: &root::Laid, orders: File, mut hand_on: impl Write) -> Result<AfterCommand, Fault> {
     let message = order::receive(&orders).map_err(Fault::at("order"))?;
     drop(orders);
     let order = order::decode(&message).map_err(Fault::at("order"))?;
@@ -81,7 +84,7 @@ fn start(laid: &root::Laid, orders: File, mut hand_on: impl Write) -> Result<(),
     rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))?;
     // One that is gone has said why.
     let _ = hand_on.write_all(&message);
-    Ok(())
+    Ok(AfterCommand::of(&order))
 }
 
 /// Reaps everything that ends inside until the command itself does, its time is up or the daemon wants no more; then ends

@@ -103,6 +103,9 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
     for (folder, names) in plan.agent.iter().flat_map(|agent| &agent.protected) {
         protect(&root, folder, names)?;
     }
+    for socket in plan.agent.iter().flat_map(|agent| &agent.sockets) {
+        cover_socket(&root, Path::new(socket)).map_err(Fault::at("sockets"))?;
+    }
     proc(&root).map_err(Fault::at("proc"))?;
     sys::restrict_mount(root.as_fd(), Attr::MOUNT_ATTR_RDONLY.bits().into(), false)
         .map_err(Fault::at("read-only root"))?;
@@ -113,7 +116,8 @@ pub(super) fn lay(plan: &Plan) -> Result<Laid, Fault> {
 impl Laid {
     /// Covers what the command must not change: all that is left to do when it is known.
     pub(super) fn finish(&self, order: &Order) -> Result<(), Fault> {
-        protect(&self.root, &order.root, &order.protected)
+        protect(&self.root, &order.root, &order.protected)?;
+        order.protected_outside.iter().try_for_each(|(folder, names)| protect(&self.root, folder, names))
     }
 }
 
@@ -215,9 +219,9 @@ type RootFile = (Vec<u8>, Vec<u8>);
 fn agent_files(plan: &Plan) -> Result<Vec<RootFile>, Fault> {
     let Some(agent) = &plan.agent else { return Ok(Vec::new()) };
     let mut files = Vec::new();
-    for CopiedFile { path, only } in &agent.copies {
+    for CopiedFile { path, only, from } in &agent.copies {
         let Some(at) = below(path) else { continue };
-        let content = read_small(path).map_err(Fault::at("copies"))?;
+        let content = read_small(from.as_deref().unwrap_or(path)).map_err(Fault::at("copies"))?;
         let content = content.and_then(|content| match only {
             Some((object, entries)) => only_entries(&content, object, entries),
             None => Some(content),
@@ -400,6 +404,9 @@ fn etc_files(root: &OwnedFd, plan: &Plan) -> io::Result<()> {
         "user:x:{uid}:{gid}:user:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
     );
     make_file(root, b"etc/passwd", passwd.as_bytes())?;
+    if !plan.git_config.is_empty() {
+        make_file(root, b"etc/gitconfig", plan.git_config.as_bytes())?;
+    }
     make_file(root, b"etc/group", format!("user:x:{gid}:\nnogroup:x:65534:\n").as_bytes())?;
     let own = "127.0.0.1 localhost sandbox\n::1 localhost\n".to_owned();
     let hosts = plan.agent.as_ref().and_then(|agent| match (&agent.hosts, agent.shares_network) {
@@ -450,14 +457,38 @@ fn protect(root: &OwnedFd, folder: &OsStr, names: &[OsString]) -> Result<(), Fau
     let at = folder.as_bytes();
     let project =
         open_in(root, Path::new(OsStr::from_bytes(at.strip_prefix(b"/").unwrap_or(at)))).map_err(&step)?;
-    for name in names {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Something was put there; if it is gone, the command could make it.
-        let target = rustix::fs::openat2(&project, Path::new(name), flags, Mode::empty(), resolve);
-        let target = target.map_err(|error| step(error.into()))?;
-        let cover = clone_tree(&target, Path::new(""), READ_ONLY).map_err(&step)?;
-        attach_to(&cover, target.as_fd()).map_err(&step)?;
+    // A folder with mounts below it can be moved away, one that is a mount itself cannot.
+    let mut parents: Vec<&Path> = names.iter().flat_map(|name| Path::new(name).ancestors().skip(1)).collect();
+    parents.retain(|parent| !parent.as_os_str().is_empty());
+    // Parents come before what is in them.
+    parents.sort_unstable();
+    parents.dedup();
+    for parent in parents {
+        cover(&project, parent, NO_RIGHTS).map_err(&step)?;
     }
-    Ok(())
+    names.iter().try_for_each(|name| cover(&project, Path::new(name), READ_ONLY)).map_err(step)
+}
+
+/// Covers a path with itself. Something was put there; if it is gone, the command could make it.
+fn cover(folder: &OwnedFd, path: &Path, attributes: Attr) -> io::Result<()> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target = rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve)?;
+    attach_to(&clone_tree(&target, Path::new(""), attributes)?, target.as_fd())
+}
+
+/// Covers a socket with a device that nobody can connect to. One that is gone by now needs no cover.
+fn cover_socket(root: &OwnedFd, socket: &Path) -> io::Result<()> {
+    let Some(at) = below(socket) else { return Ok(()) };
+    let target = match open_in(root, at) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode);
+    if kind != FileType::Socket {
+        return Ok(());
+    }
+    let null = clone_tree(root, Path::new("dev/null"), Attr::MOUNT_ATTR_NOSUID | Attr::MOUNT_ATTR_NOEXEC)?;
+    attach_to(&null, target.as_fd())
 }

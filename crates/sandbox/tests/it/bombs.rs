@@ -231,5 +231,7 @@ async fn a_killed_daemon_takes_its_commands_with_it() {
         until("the command runs", || alive(&inner)).await;
         daemon.kill().await.unwrap();
         until("the command is gone", || !alive(&inner)).await;
+        // Also what stood at protected names goes, though no daemon is left to take it away.
+        until("nothing stays in the project", || std::fs::read_dir(&root).unwrap().count() == 0).await;
     }
 }

@@ -5,7 +5,9 @@ mod agent;
 mod ahead;
 mod bombs;
 mod escape;
+mod git;
 mod running;
+mod within;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -92,7 +92,9 @@ async fn commands_get_the_variables_they_were_given_and_no_others() {
         "TMPDIR",
         "USER",
     ];
-    assert_eq!(names.iter().filter(|name| !own.contains(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
+    // Settings of git's come as variables, which win over every file.
+    let others = names.iter().filter(|name| !own.contains(name) && !name.starts_with("GIT_"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&&str>::new());
     assert!(outcome.stdout.contains("LANG=de_DE.UTF-8") && outcome.stdout.contains("MY_VARIABLE=mine"));
 }
 

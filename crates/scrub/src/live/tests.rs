@@ -1,10 +1,15 @@
 //! Texts in pieces: what is shown at once, what waits, and what is never shown.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::Config;
 
+/// One for all: making it takes longer than what is tried with it.
+static SCRUBBER: LazyLock<Scrubber> = LazyLock::new(|| Scrubber::new(&Config::new()).unwrap());
+
 fn live() -> Live {
-    Live::new(&Scrubber::new(&Config::new()).unwrap())
+    Live::new(&SCRUBBER)
 }
 
 fn token() -> String {
@@ -43,7 +48,7 @@ fn words_that_announce_a_secret_are_shown_and_only_what_follows_them_waits() {
 
 #[test]
 fn a_keyword_cut_by_a_restart_is_still_one() {
-    for at in 2..9 {
+    for at in 1..10 {
         let text = "xpassword=Kx9vQ2mZ7pLw4Rt8\n";
         let mut former = live();
         let mut said = former.push(&text[..at]).text;
@@ -112,4 +117,34 @@ fn a_secret_that_never_ends_is_not_held_for_ever() {
     assert!(live.view.len() < 3 * limits::LIVE_HELD_MAX);
     said += &live.push(" end\n").text;
     assert!(said.ends_with(" end\n"), "{} bytes shown", said.len());
+}
+
+/// A restart between any two pieces changes nothing of what is shown.
+#[test]
+fn a_restart_between_pieces_shows_what_none_would_have_shown() {
+    let password = ["Kx9v", "Q2mZ", "7pLw", "4Rt8"].concat();
+    let text = format!("begin the token is {} and password={password} here.\n the token is x end", token());
+    for size in 1..9 {
+        let pieces: Vec<&str> =
+            text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
+        let shown = |restart: usize| {
+            let mut live = Live::new(&SCRUBBER);
+            let mut said: Vec<String> = Vec::new();
+            for (at, piece) in pieces.iter().enumerate() {
+                if at == restart {
+                    live = match live.save() {
+                        Some(saved) => Live::restore(&live.scrubber, saved),
+                        None => Live::new(&live.scrubber),
+                    };
+                }
+                said.push(live.push(piece).text);
+            }
+            said.push(live.finish().text);
+            said
+        };
+        let without = shown(usize::MAX);
+        for (restart, piece) in pieces.iter().enumerate() {
+            assert_eq!(shown(restart), without, "pieces of {size}, restart before {piece:?} at {restart}");
+        }
+    }
 }

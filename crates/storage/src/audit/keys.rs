@@ -79,6 +79,15 @@ impl Keys {
         context.sign().as_ref().to_vec()
     }
 
+    /// Seals the record of the newest row: over the machine's start that it was written in, its number and its seal.
+    pub(super) fn seal_head(&self, boot: &str, seq: i64, mac: &[u8]) -> Vec<u8> {
+        let mut context = hmac::Context::with_key(&self.chain);
+        for part in [&b"obey audit head 1\n"[..], boot.as_bytes(), b"\n", &seq.to_be_bytes(), mac] {
+            context.update(part);
+        }
+        context.sign().as_ref().to_vec()
+    }
+
     /// Signs a text so that it can be verified with the public key.
     pub(super) fn sign(&self, text: &[u8]) -> Vec<u8> {
         self.signing.sign(text).as_ref().to_vec()

@@ -24,6 +24,9 @@ pub(super) struct Mark {
     pub(super) mac: String,
     /// Problems found when a daemon started, oldest first.
     pub(super) breaches: Vec<Breach>,
+    /// There is a file with the newest row. Marks of older versions do not say so, and are signed without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_head_file: bool,
 }
 
 /// A problem that was found.

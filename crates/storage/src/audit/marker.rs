@@ -1,17 +1,20 @@
 //! Writes the mark behind the rows: a separate thread writes it after the rows it counts are on disk, so that
 //! it never counts a row that a power failure loses. It lags by `limits::AUDIT_MARK_EVERY` and the time of
-//! two syncs; after an orderly shutdown it does not lag.
+//! two syncs; after an orderly shutdown it does not lag. What a killed daemon could not mark is in `head_file`.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::AuditShared;
 use super::chain::Head;
+use super::head_file::HeadFile;
 use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
 use crate::limits;
+use crate::writer::LOG_SYNC_FAILED;
 
 /// Writes the mark in the background.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Marker {
     folder: PathBuf,
     /// SQLite's write-ahead log, where committed rows go first.
     log: PathBuf,
+    /// The newest row, for a daemon that is killed before the mark is written.
+    head_file: HeadFile,
     state: Mutex<State>,
     bell: Condvar,
 }
@@ -33,11 +38,11 @@ struct State {
 }
 
 impl Marker {
-    pub(super) fn new(database: &Path, folder: &Path, mark: Mark) -> Self {
+    pub(super) fn new(database: &Path, folder: &Path, mark: Mark, head_file: HeadFile) -> Self {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         let state = Mutex::new(State { mark, ..State::default() });
-        Self { folder: folder.to_owned(), log: log.into(), state, bell: Condvar::new() }
+        Self { folder: folder.to_owned(), log: log.into(), head_file, state, bell: Condvar::new() }
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -67,6 +72,9 @@ impl Marker {
         let mut state = marker.locked();
         if state.newest.as_ref().is_some_and(|newest| newest.seq >= head.seq) {
             return;
+        }
+        if let Err(error) = marker.head_file.write(&shared.keys, &head) {
+            tracing::warn!(%error, "the newest row of the audit is not noted; its mark follows");
         }
         state.newest = Some(head);
         if state.thread.is_none() && !state.closing {
@@ -109,7 +117,8 @@ impl Marker {
 
     fn sync_rows(&self) -> io::Result<()> {
         match File::open(&self.log) {
-            Ok(log) => log.sync_data(),
+            // A failed sync is reported once, to whoever asks first, so that the writer must be told.
+            Ok(log) => log.sync_data().inspect_err(|_| LOG_SYNC_FAILED.store(true, Ordering::Release)),
             // The log was moved into the database, which was synced before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use super::chain::{self, Head};
 use super::entry::AuditEntry;
+use super::head_file::{FoundHead, HeadFile};
 use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
 use super::marker::Marker;
-use super::{AuditShared, mark};
+use super::{AuditShared, head_file, mark};
 use host::clock;
 
 /// Opens the audit in a database that is up to date.
@@ -34,7 +35,12 @@ pub fn open(connection: &mut Connection, database: &Path) -> Result<Arc<AuditSha
         }
     };
     let found = Mark::read(folder, &keys).map_err(|error| failed(&error))?;
-    let mark = prepare(connection, &keys, is_new, &found).map_err(|error| failed(&error))?;
+    let head = head_file::read(folder, &keys).map_err(|error| failed(&error))?;
+    let mut mark = prepare(connection, &keys, is_new, &found, &head).map_err(|error| failed(&error))?;
+    let head_file = HeadFile::open(folder).map_err(|error| failed(&error))?;
+    let newest = chain::head(connection).map_err(|error| failed(&error))?;
+    head_file.write(&keys, &newest).map_err(|error| failed(&error))?;
+    mark.has_head_file = true;
     if found != Found::Mark(mark.clone()) {
         mark.write(folder, &keys).map_err(|error| failed(&error))?;
     }
@@ -46,7 +52,7 @@ pub fn open(connection: &mut Connection, database: &Path) -> Result<Arc<AuditSha
         );
     }
     let newest = watch::Sender::new(0);
-    Ok(Arc::new(AuditShared { keys, newest, marker: Marker::new(database, folder, mark) }))
+    Ok(Arc::new(AuditShared { keys, newest, marker: Marker::new(database, folder, mark, head_file) }))
 }
 
 /// Checks the end of the chain and returns the mark to continue with.
@@ -55,6 +61,7 @@ fn prepare(
     keys: &Keys,
     is_new_key: bool,
     found: &Found,
+    newest: &FoundHead,
 ) -> rusqlite::Result<Mark> {
     let transaction = connection.transaction()?;
     let mut head = chain::head(&transaction)?;
@@ -76,6 +83,9 @@ fn prepare(
             head.seq,
             format!("{} was deleted, and with it what proves the entries before", keys::KEY_FILE),
         );
+    }
+    if !is_new_key {
+        compare_newest(&transaction, newest, &head, &mut mark)?;
     }
     let is_first = is_new_key && *found == Found::Missing && !has_seals;
     restore_triggers(&transaction, is_first, &mut mark)?;
@@ -104,6 +114,30 @@ fn compare(connection: &Connection, known: &Mark, head: &Head, mark: &mut Mark) 
             known.seq,
             format!("the end was cut off: entries {} to {} are missing", head.seq + 1, known.seq),
         ),
+    }
+    Ok(())
+}
+
+/// Compares the end of the chain with the newest row that the daemon before noted.
+fn compare_newest(
+    connection: &Connection,
+    newest: &FoundHead,
+    head: &Head,
+    mark: &mut Mark,
+) -> rusqlite::Result<()> {
+    let file = head_file::HEAD_FILE;
+    match newest {
+        FoundHead::Row { seq, mac } => match chain::mac_of(connection, *seq)? {
+            Some(found) if found == *mac => {}
+            Some(_) => mark.note(*seq, format!("it is not the entry that {file} knows")),
+            None => {
+                mark.note(*seq, format!("the end was cut off: entries {} to {seq} are missing", head.seq + 1))
+            }
+        },
+        FoundHead::Nothing => {}
+        FoundHead::Missing if mark.has_head_file => mark.note(0, format!("{file} was deleted")),
+        FoundHead::Missing => {}
+        FoundHead::Forged => mark.note(0, format!("{file} was not written with this daemon's key")),
     }
     Ok(())
 }

@@ -100,6 +100,42 @@ async fn every_change_of_the_rows_is_found_after_a_restart() {
     }
 }
 
+/// A daemon that is killed has written no mark for its last rows.
+#[tokio::test]
+async fn rows_that_no_mark_counts_yet_are_missed_when_they_are_cut_off() {
+    let place = Place::new().await;
+    let old = std::fs::read(place.path(mark::MARK_FILE)).unwrap();
+    let store = place.open();
+    for number in 5..8 {
+        store.audit().append(entry(number)).await.unwrap();
+    }
+    store.close();
+    // As it was when the daemon was killed.
+    std::fs::write(place.path(mark::MARK_FILE), &old).unwrap();
+    assert_eq!(place.problems().await, [], "their seals prove rows beyond the mark");
+    std::fs::write(place.path(mark::MARK_FILE), &old).unwrap();
+    place.tamper(&restored("DELETE FROM audit WHERE seq > 6;"));
+    let problems = place.problems().await;
+    assert!(
+        problems.iter().any(|(seq, what)| *seq == 8 && what.contains("entries 7 to 8 are missing")),
+        "{problems:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_file_with_the_newest_row_is_missed_when_it_is_gone_or_changed() {
+    for (content, expected) in [(None, "was deleted"), (Some("8 00 x 00\n"), "not written with")] {
+        let place = Place::new().await;
+        let file = place.path(head_file::HEAD_FILE);
+        match content {
+            None => std::fs::remove_file(file).unwrap(),
+            Some(content) => std::fs::write(file, content).unwrap(),
+        }
+        let problems = place.problems().await;
+        assert!(problems.iter().any(|(_, what)| what.contains(expected)), "{problems:?}");
+    }
+}
+
 /// Without the key the hashes can be recomputed, but not the seals.
 #[tokio::test]
 async fn a_chain_that_was_written_anew_is_found() {

@@ -32,6 +32,7 @@ fn rich_spec() -> SessionSpec {
         mode: Mode::Plan,
         launch: LaunchPolicy::OnPrompt,
         scrub: None,
+        workers: 0,
         created_at: Timestamp(i64::MAX),
         ..spec("sess_rich")
     }
@@ -51,6 +52,8 @@ fn rich_state() -> State {
         asked_at: Timestamp(5),
         ask: ask.clone(),
         proposals: Vec::new(),
+        advice: domain::permission::PermissionAdvice::default(),
+        turn: None,
     };
     let settled = SettledRequest {
         request: PendingRequest {
@@ -59,6 +62,8 @@ fn rich_state() -> State {
             asked_at: Timestamp(4),
             ask,
             proposals: Vec::new(),
+            advice: domain::permission::PermissionAdvice::default(),
+            turn: None,
         },
         outcome: RequestOutcome::Decided { decision: Decision::AllowSession },
         by: "me".to_owned(),
@@ -82,6 +87,7 @@ fn rich_state() -> State {
             interrupted: Some(InterruptReason::Cancelled),
             compacting: false,
             calls: [(CallId::new("call_1"), "Bash".to_owned())].into(),
+            started_at: Some(Timestamp(4)),
         }),
         turns: 9,
         requests: [(RequestId(2), pending)].into(),
@@ -224,7 +230,7 @@ async fn what_does_not_fit_into_a_row_number_is_refused() {
     }
     let count = store
         .read_now(|connection| {
-            connection.query_row("SELECT count(*) FROM agent_activities", [], |row| row.get::<_, i64>(0))
+            connection.query_row("SELECT count(*) FROM journal", [], |row| row.get::<_, i64>(0))
         })
         .unwrap();
     assert_eq!(count, 0);
@@ -318,7 +324,7 @@ async fn the_key_of_a_removed_session_is_not_given_again() {
     let (_home, store) = store();
     let one = insert(&store, spec("sess_1"), State::default()).await;
     let remove = move |connection: &rusqlite::Connection| {
-        connection.execute("DELETE FROM agent_sessions WHERE key = ?1", [one])
+        connection.execute("DELETE FROM session_records WHERE key = ?1", [one])
     };
     store.write(Durability::Synced, remove).await.unwrap();
     let two = insert(&store, spec("sess_2"), State::default()).await;
@@ -332,7 +338,7 @@ async fn a_row_nobody_can_read_hides_only_itself() {
         insert(&store, spec(id), State { status: Status::Running, ..State::default() }).await;
     }
     let spoil = |connection: &rusqlite::Connection| {
-        connection.execute("UPDATE agent_sessions SET spec = '{}' WHERE id = 'sess_2'", [])
+        connection.execute("UPDATE session_records SET spec = '{}' WHERE id = 'sess_2'", [])
     };
     store.write(Durability::Synced, spoil).await.unwrap();
     for rows in [

@@ -2,12 +2,13 @@
 //! waits for an answer.
 
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use domain::{Error, ErrorCode};
 use rusqlite::{Connection, ffi};
 
-use super::WriteOperation;
+use super::{LOG_SYNC_FAILED, WriteOperation};
 use crate::storage_error;
 use host::failpoint;
 
@@ -33,6 +34,9 @@ impl Engine {
         full: bool,
         group: &mut [Box<dyn WriteOperation>],
     ) -> Result<(), Error> {
+        if LOG_SYNC_FAILED.swap(false, Ordering::AcqRel) {
+            self.distrust_log(&"a sync for the audit's mark failed");
+        }
         if self.is_broken {
             return Err(broken());
         }

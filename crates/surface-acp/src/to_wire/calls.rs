@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use domain::CallId;
+use domain::request::RequestOutcome;
+use domain::{CallId, RequestId};
 use serde_json::{Value, json};
 
 use super::{text_content, tools};
@@ -14,6 +15,8 @@ use crate::limits;
 #[derive(Debug, Default)]
 pub(super) struct OpenToolCalls {
     open: HashMap<CallId, OpenToolCall>,
+    /// The calls that wait for a permission.
+    asked: HashMap<RequestId, CallId>,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +29,7 @@ struct OpenToolCall {
 }
 
 impl OpenToolCalls {
-    /// Returns the update for a call that begins. Its changes are kept while it is open.
+    /// Returns the update for a call that begins, pending as yet. Its changes are kept while it is open.
     pub(super) fn started(
         &mut self,
         call: &CallId,
@@ -41,8 +44,23 @@ impl OpenToolCalls {
         }
         let mut update = pending(call.as_str(), tool, input, title, working_dir);
         update["sessionUpdate"] = "tool_call".into();
-        update["status"] = "in_progress".into();
         update
+    }
+
+    /// Notes that a call waits for a permission.
+    pub(super) fn asked(&mut self, request: RequestId, call: Option<&CallId>) {
+        if let Some(call) = call.filter(|call| self.open.contains_key(*call)) {
+            self.asked.insert(request, call.clone());
+        }
+    }
+
+    /// Returns the update for a call that was permitted. The end of one that was not tells so itself.
+    pub(super) fn settled(&mut self, request: RequestId, outcome: &RequestOutcome) -> Option<Value> {
+        let call = self.asked.remove(&request)?;
+        let is_allowed = matches!(outcome, RequestOutcome::Decided { decision } if decision.allows());
+        (is_allowed && self.open.contains_key(&call)).then(|| {
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": call.as_str(), "status": "in_progress"})
+        })
     }
 
     /// Adds output. Each update contains all of it, so an update is sent only once the output has doubled or
@@ -85,6 +103,7 @@ impl OpenToolCalls {
 
     /// Fails the calls that a turn left open.
     pub(super) fn turn_ended(&mut self) -> Vec<Value> {
+        self.asked.clear();
         let mut left: Vec<CallId> = self.open.drain().map(|(call, _)| call).collect();
         left.sort();
         let failed = |call: &CallId| json!({"sessionUpdate": "tool_call_update", "toolCallId": call.as_str(), "status": "failed"});

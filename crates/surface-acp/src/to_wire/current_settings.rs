@@ -22,7 +22,7 @@ impl UpdateProjector {
     /// Takes over settings that were changed where no event tells of them.
     pub(crate) fn resettle(&mut self, snapshot: &runtime::Snapshot, out: &mut Vec<u8>) {
         self.know(snapshot);
-        self.state.mode = snapshot.state.mode;
+        (self.session_mode, self.state.mode) = (snapshot.state.mode, snapshot.state.mode);
         self.mode(out);
     }
 
@@ -55,7 +55,11 @@ impl UpdateProjector {
             .map(|command| {
                 // Editors add the slash themselves.
                 let name = command.name.trim_start_matches('/');
-                json!({"name": name, "description": command.description, "input": {"hint": "arguments"}})
+                let mut offered = json!({"name": name, "description": command.description});
+                if !command.hint.is_empty() {
+                    offered["input"] = json!({"hint": command.hint});
+                }
+                offered
             })
             .collect();
         json!({"sessionUpdate": "available_commands_update", "availableCommands": commands})

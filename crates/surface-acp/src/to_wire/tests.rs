@@ -1,35 +1,16 @@
 //! Events in, lines out.
 
-use domain::event::{EventKind, Todo, TodoStatus};
-use domain::{
-    CallId, Event, LaunchPolicy, ProviderKind, SessionId, SessionSpec, Timeouts, Timestamp, TurnId,
-};
+use domain::event::{EventKind, Todo, TodoPriority, TodoStatus};
+use domain::{CallId, Event, LaunchPolicy, ProviderKind, SessionId, SessionSpec, Timestamp, TurnId};
 use serde_json::{Value, json};
 
 use super::*;
 
 pub(crate) fn spec(provider: ProviderKind) -> SessionSpec {
     SessionSpec {
-        id: SessionId::new("sess_1"),
-        campaign_id: None,
-        provider,
-        model: String::new(),
         name: "n".into(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        root: "/w".into(),
-        working_dir: "/w".into(),
-        provider_config: Default::default(),
-        environment: Default::default(),
-        max_tokens: 0,
-        timeout: None,
-        mode: Mode::Supervised,
         launch: LaunchPolicy::OnPrompt,
-        upkeep: Timeouts::default(),
-        containment: domain::Containment::default(),
-        scrub: None,
-        created_at: Timestamp::default(),
+        ..SessionSpec::new(SessionId::new("sess_1"), provider, "/w".into())
     }
 }
 
@@ -115,7 +96,8 @@ fn a_call_begins_grows_and_ends() {
     assert_eq!(
         begun,
         [json!({"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "shell: ls", "kind": "execute",
-            "status": "in_progress", "rawInput": input})]
+            "status": "pending", "rawInput": input})],
+        "nobody has allowed it yet"
     );
     let progress = |text: &str| EventKind::ToolProgress { call: call.clone(), output: text.into() };
     assert_eq!(ours(&mut projector, progress("a"))[0]["content"][0]["content"]["text"], "a");
@@ -154,20 +136,34 @@ fn a_turn_leaves_no_call_open() {
 #[test]
 fn plans_modes_models_commands_and_usage_are_told() {
     let mut projector = projector();
-    let todos = vec![Todo { id: "1".into(), text: "do".into(), status: TodoStatus::InProgress }];
+    let urgent = Todo {
+        description: "all of it".into(),
+        active_form: "doing".into(),
+        priority: Some(TodoPriority::High),
+        ..Todo::new("2", "do more", TodoStatus::Pending)
+    };
+    let todos = vec![Todo::new("1", "do", TodoStatus::InProgress), urgent];
     assert_eq!(
         ours(&mut projector, EventKind::TodosChanged { todos }),
         [json!({"sessionUpdate": "plan",
-            "entries": [{"content": "do", "priority": "medium", "status": "in_progress"}]})]
+            "entries": [{"content": "do", "priority": "medium", "status": "in_progress"},
+                {"content": "do more", "priority": "high", "status": "pending",
+                    "_meta": {"obey": {"description": "all of it", "activeForm": "doing"}}}]})]
     );
     let told = ours(&mut projector, EventKind::ModeChanged { mode: Mode::Autonomous });
     assert_eq!(told[0], json!({"sessionUpdate": "current_mode_update", "currentModeId": "autonomous"}));
     assert_eq!(told[1]["configOptions"][0]["currentValue"], "autonomous");
     let told = ours(&mut projector, EventKind::ModelChanged { model: "gpt-5.5".into() });
     assert_eq!(told[0]["configOptions"][1]["currentValue"], "gpt-5.5");
-    let commands = vec![AgentCommand { name: "/compact".into(), description: "d".into() }];
+    let command = |name: &str, hint: &str| AgentCommand {
+        name: name.into(),
+        description: "d".into(),
+        hint: hint.into(),
+    };
+    let commands = vec![command("/compact", ""), command("review", "[branch]")];
     let told = ours(&mut projector, EventKind::CommandsChanged { commands });
-    assert_eq!(told[0]["availableCommands"][0]["name"], "compact");
+    assert_eq!(told[0]["availableCommands"][0], json!({"name": "compact", "description": "d"}));
+    assert_eq!(told[0]["availableCommands"][1]["input"], json!({"hint": "[branch]"}));
     let usage = Usage { cost_micro_usd: 1_500_000, ..Usage::default() };
     let report = EventKind::UsageReported { usage, context_tokens: Some(10), context_window: Some(100) };
     let used = json!({"sessionUpdate": "usage_update", "used": 10, "size": 100,
@@ -186,4 +182,97 @@ fn every_end_of_a_turn_is_a_stop_reason_or_an_error() {
     assert_eq!(stop_reason(EndReason::LimitReached, ""), Ok("max_tokens"));
     let fault = stop_reason(EndReason::Failed, "model said 500").unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (INTERNAL_ERROR, "model said 500"));
+}
+
+fn asked(call: &str, automatic: bool) -> EventKind {
+    EventKind::RequestOpened {
+        request: domain::RequestId(1),
+        native: "n".into(),
+        automatic,
+        ask: domain::request::RequestSubject::Permission(domain::request::PermissionSubject {
+            call: Some(CallId::new(call)),
+            tool: "Bash".into(),
+            input: json!({}),
+            title: String::new(),
+            parent: None,
+        }),
+        proposals: Vec::new(),
+        advice: domain::permission::PermissionAdvice::default(),
+    }
+}
+
+fn decided(decision: domain::Decision) -> EventKind {
+    EventKind::RequestSettled {
+        request: domain::RequestId(1),
+        outcome: domain::request::RequestOutcome::Decided { decision },
+        by: "me".into(),
+        message: String::new(),
+        grant: None,
+        used_grant: String::new(),
+    }
+}
+
+fn started(call: &str, tool: &str) -> EventKind {
+    EventKind::ToolStarted {
+        call: CallId::new(call),
+        tool: tool.into(),
+        input: json!({}),
+        title: String::new(),
+        parent: None,
+    }
+}
+
+#[test]
+fn a_call_is_pending_until_it_is_permitted() {
+    let mut claude =
+        UpdateProjector::new(&spec(ProviderKind::ClaudeCode), &ClientCapabilities::default(), Vec::new());
+    assert_eq!(ours(&mut claude, started("c1", "Bash"))[0]["status"], "pending");
+    assert!(ours(&mut claude, asked("c1", false)).is_empty());
+    let told = ours(&mut claude, decided(domain::Decision::AllowOnce));
+    assert_eq!(
+        told,
+        [json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"})]
+    );
+    assert_eq!(ours(&mut claude, started("c2", "Read"))[0]["status"], "in_progress", "reading asks nobody");
+    ours(&mut claude, started("c3", "Bash"));
+    ours(&mut claude, asked("c3", false));
+    assert!(ours(&mut claude, decided(domain::Decision::Deny)).is_empty(), "its end tells of a denial");
+    ours(&mut claude, EventKind::ModeChanged { mode: Mode::Autonomous });
+    assert_eq!(ours(&mut claude, started("c4", "Bash"))[0]["status"], "in_progress", "autonomy asks nobody");
+}
+
+#[test]
+fn plan_mode_is_told_as_mode_and_as_option() {
+    let mut claude =
+        UpdateProjector::new(&spec(ProviderKind::ClaudeCode), &ClientCapabilities::default(), Vec::new());
+    let shown = |told: &[Value]| {
+        (told[0]["currentModeId"].clone(), told[1]["configOptions"][0]["currentValue"].clone())
+    };
+    let told = ours(&mut claude, EventKind::PlanModeChanged { on: true });
+    assert_eq!(shown(&told), (json!("plan"), json!("plan")));
+    let told = ours(&mut claude, EventKind::ModelChanged { model: "opus".into() });
+    assert_eq!(told[0]["configOptions"][0]["currentValue"], "plan", "the options stay of one mind");
+    let told = ours(&mut claude, EventKind::PlanModeChanged { on: false });
+    assert_eq!(shown(&told), (json!("supervised"), json!("supervised")));
+    assert!(ours(&mut claude, EventKind::PlanModeChanged { on: false }).is_empty());
+}
+
+#[test]
+fn the_first_prompt_is_the_title_until_somebody_renames() {
+    let named = SessionSpec { name: "claude-code-ss_1".into(), ..spec(ProviderKind::ClaudeCode) };
+    let mut claude = UpdateProjector::new(&named, &ClientCapabilities::default(), Vec::new());
+    let prompt = |text: &str| EventKind::TurnStarted {
+        turn: TurnId(1),
+        origin: TurnOrigin::Client,
+        prompt: text.into(),
+        attachments: Vec::new(),
+        by: String::new(),
+    };
+    let title = |told: &[Value]| told.iter().find_map(|update| update["title"].as_str().map(str::to_owned));
+    let told = ours(&mut claude, prompt("Fix the login\nIt fails with 500."));
+    assert_eq!(title(&told).as_deref(), Some("Fix the login"));
+    assert_eq!(title(&ours(&mut claude, prompt("and now this"))), None);
+    let told = ours(&mut claude, EventKind::Renamed { name: "Login".into() });
+    assert_eq!(title(&told).as_deref(), Some("Login"));
+    assert_eq!(title(&ours(&mut claude, prompt("more"))), None);
 }

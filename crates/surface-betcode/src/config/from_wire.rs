@@ -43,7 +43,7 @@ pub(super) fn change(settings: Option<pb::Settings>) -> Result<SettingsLayer, Er
     if settings.daemon.is_some_and(|daemon| daemon != pb::DaemonSettings::default()) {
         return Err(Error::invalid(
             "settings.daemon",
-            "belongs to the daemon's own configuration; see `obey serve --config` and docs/config.md",
+            "belongs to the daemon's own configuration; see `obey config show` and `obey serve --config`",
         ));
     }
     let sessions = settings.sessions.unwrap_or_default();

@@ -96,9 +96,46 @@ fn rule(rule: &PermissionRule) -> pb::PermissionRule {
     }
 }
 
+/// Adds the servers that the session was created with to those of the agent's own configuration, by name: agents report little
+/// more than names.
+fn given_servers(
+    snapshot: &Snapshot,
+    mut configured: serde_json::Map<String, serde_json::Value>,
+) -> serde_json::Map<String, serde_json::Value> {
+    let text = snapshot.spec.provider_config.get("mcp_servers").map_or("", String::as_str);
+    if let Ok(serde_json::Value::Object(servers)) = serde_json::from_str(text) {
+        configured.extend(servers);
+    }
+    configured
+}
+
+/// Returns the type of a server and where it is: as the agent says, else as it was given. Arguments and headers may be
+/// secrets and are not shown.
+fn described(server: &ToolServer, given: Option<&serde_json::Value>) -> (String, String) {
+    if !server.endpoint.is_empty() {
+        return ("http".to_owned(), server.endpoint.clone());
+    }
+    if server.name == OWN_SERVER {
+        return ("stdio".to_owned(), OWN_SERVER.to_owned());
+    }
+    let member = |name: &str| given.and_then(|given| given[name].as_str());
+    match (member("url"), member("command")) {
+        (Some(url), _) => (member("type").unwrap_or("http").to_owned(), url.to_owned()),
+        (None, Some(command)) => ("stdio".to_owned(), command.to_owned()),
+        (None, None) => (String::new(), String::new()),
+    }
+}
+
+/// The daemon's own server, which every agent gets.
+const OWN_SERVER: &str = "obey";
+
 /// Returns the MCP servers of a session. Without an agent they count as stopped.
-pub(super) fn mcp_servers(snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
+pub(super) fn mcp_servers(
+    snapshot: &Snapshot,
+    configured: serde_json::Map<String, serde_json::Value>,
+) -> Vec<pb::McpServerInfo> {
     let runs = snapshot.state.status.has_agent();
+    let given = given_servers(snapshot, configured);
     let server = |server: &ToolServer| {
         let status = match server.status {
             _ if !runs => pb::McpServerStatus::Stopped,
@@ -107,14 +144,43 @@ pub(super) fn mcp_servers(snapshot: &Snapshot) -> Vec<pb::McpServerInfo> {
             ServerStatus::Stopped => pb::McpServerStatus::Stopped,
             ServerStatus::Failed => pb::McpServerStatus::Error,
         };
+        let (server_type, endpoint) = described(server, given.get(&server.name));
         pb::McpServerInfo {
             name: server.name.clone(),
-            server_type: if server.endpoint.is_empty() { String::new() } else { "http".to_owned() },
-            endpoint: server.endpoint.clone(),
+            server_type,
+            endpoint,
             status: status.into(),
             tools: server.tools.clone(),
             error_message: server.error.clone(),
         }
     };
     snapshot.state.servers.iter().map(server).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_described_as_the_agent_says_or_as_it_was_given() {
+        let server = |name: &str, endpoint: &str| ToolServer {
+            name: name.to_owned(),
+            status: ServerStatus::Running,
+            tools: Vec::new(),
+            endpoint: endpoint.to_owned(),
+            error: String::new(),
+        };
+        let of = |server: &ToolServer, given: Option<serde_json::Value>| described(server, given.as_ref());
+        let is = |kind: &str, endpoint: &str| (kind.to_owned(), endpoint.to_owned());
+        assert_eq!(of(&server("a", "http://x/"), None), is("http", "http://x/"));
+        let program = json!({"command": "/bin/files", "args": ["--key", "secret"]});
+        assert_eq!(of(&server("a", ""), Some(program)), is("stdio", "/bin/files"));
+        let events = json!({"type": "sse", "url": "http://y/", "headers": {"authorization": "secret"}});
+        assert_eq!(of(&server("a", ""), Some(events)), is("sse", "http://y/"));
+        assert_eq!(of(&server("a", ""), Some(json!({"url": "http://z/"}))), is("http", "http://z/"));
+        assert_eq!(of(&server("obey", ""), None), is("stdio", "obey"));
+        assert_eq!(of(&server("a", ""), None), is("", ""));
+    }
 }

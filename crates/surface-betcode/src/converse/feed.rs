@@ -2,17 +2,17 @@
 //! journal.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use domain::{Error, ErrorCode, EventKind, RequestId, SessionId};
+use domain::{Error, ErrorCode, Event, EventKind, RequestId, SessionId};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
+use surface::follow::{self, FollowEnd, Follower, JournalGap, LastWord};
+use surface::pump::Flow;
 use tokio::sync::watch;
 
 use super::{ConverseClientGone, ConverseSender, ConverseStream, OpenedConversation, to_wire};
 use crate::to_wire::BetcodeProjector;
-
-/// Why a feed ends early; `None`: the client is gone.
-type FeedEnd = Option<Error>;
 
 /// The outgoing half of one conversation.
 pub(super) struct ConverseFeed {
@@ -22,9 +22,11 @@ pub(super) struct ConverseFeed {
     conversation: BetcodeProjector,
     /// The client already has the events up to this one.
     after: u64,
-    /// The client has closed its half; it receives the running turn to its end.
-    last_word: watch::Receiver<bool>,
-    deleted: watch::Receiver<bool>,
+    last_word: LastWord,
+    /// Why the stream must end.
+    ending: watch::Receiver<Option<Error>>,
+    /// The daemon ends.
+    leaving: watch::Receiver<bool>,
 }
 
 impl ConverseFeed {
@@ -32,7 +34,7 @@ impl ConverseFeed {
         talk: &ConverseStream,
         opened: &OpenedConversation,
         last_word: watch::Receiver<bool>,
-        deleted: watch::Receiver<bool>,
+        ending: watch::Receiver<Option<Error>>,
     ) -> Self {
         Self {
             supervisor: talk.betcode.supervisor.clone(),
@@ -40,57 +42,28 @@ impl ConverseFeed {
             line: talk.line.clone(),
             conversation: BetcodeProjector::new(&opened.snapshot, opened.worktree_id.clone()),
             after: opened.after,
-            last_word,
-            deleted,
-        }
-    }
-
-    pub(super) async fn run(mut self) {
-        if let Err(Some(error)) = self.follow().await {
-            self.line.fail(&error).await;
+            last_word: LastWord::new(last_word),
+            ending,
+            leaving: talk.betcode.about.leaving.clone(),
         }
     }
 
     /// Sends the history, then each new event, until the conversation is over.
-    async fn follow(&mut self) -> Result<(), FeedEnd> {
-        self.catch_up().await?;
-        let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
-        let mut messages = Vec::new();
-        loop {
-            if *self.last_word.borrow() && self.is_over(&cursor).await? {
-                return Ok(());
-            }
-            let listening = !*self.last_word.borrow();
-            let events = tokio::select! {
-                events = cursor.next() => events,
-                heard = self.last_word.wait_for(|last| *last), if listening => match heard {
-                    Ok(_) => continue,
-                    Err(_) => return Err(None),
-                },
-                _ = self.deleted.wait_for(|deleted| *deleted) => return Err(Some(gone(&self.session))),
-                () = self.line.hung_up() => return Err(None),
-            };
-            let events = match events {
-                Ok(events) => events,
-                Err(error) if error.code == ErrorCode::EventsExpired => {
-                    self.line.refuse(&error).await?;
-                    cursor.skip_removed().await?;
-                    continue;
-                }
-                Err(error) => return Err(Some(error)),
-            };
-            for event in events {
-                self.conversation.take(&event, &mut messages);
-                for message in messages.drain(..) {
-                    self.line.send(message).await?;
-                }
-            }
+    pub(super) async fn run(mut self) {
+        if let Err(FollowEnd::Failed(error)) = self.send_events().await {
+            self.line.fail(&error).await;
         }
+    }
+
+    async fn send_events(&mut self) -> Result<(), FollowEnd> {
+        self.catch_up().await?;
+        let cursor = self.supervisor.events_after(&self.session, self.after).await?;
+        follow::follow(cursor, self).await
     }
 
     /// Applies the events the client already has without sending them. Pending requests are sent again, so
     /// that a client that reconnects can answer them.
-    async fn catch_up(&mut self) -> Result<(), FeedEnd> {
+    async fn catch_up(&mut self) -> Result<(), FollowEnd> {
         if self.after == 0 {
             return Ok(());
         }
@@ -121,20 +94,53 @@ impl ConverseFeed {
         }
         Ok(())
     }
+}
 
-    /// Returns whether nothing more is expected: no turn is open and all events are sent.
-    async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
-        let snapshot = self.supervisor.snapshot(&self.session).await?;
-        Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))
+impl Follower for ConverseFeed {
+    type Signal = ();
+
+    async fn take(&mut self, events: Vec<Arc<Event>>) -> Result<Flow, FollowEnd> {
+        let mut messages = Vec::new();
+        for event in events {
+            self.conversation.take(&event, &mut messages);
+            for message in messages.drain(..) {
+                self.line.send(message).await?;
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    async fn signal(&mut self) -> Result<(), FollowEnd> {
+        tokio::select! {
+            heard = self.last_word.heard() => heard,
+            reason = self.ending.wait_for(Option::is_some) => Err(ended(reason.ok().and_then(|reason| reason.clone()))),
+            _ = self.leaving.wait_for(|leaving| *leaving) => Err(daemon_ends().into()),
+            () = self.line.hung_up() => Err(FollowEnd::ClientGone),
+        }
+    }
+
+    async fn before_wait(&mut self, cursor: &Cursor) -> Result<Flow, FollowEnd> {
+        self.last_word.is_over(&self.supervisor, &self.session, cursor).await
+    }
+
+    async fn skipped(&mut self, gap: JournalGap) -> Result<(), FollowEnd> {
+        Ok(self.line.refuse(&gap.error).await?)
     }
 }
 
-impl From<ConverseClientGone> for FeedEnd {
+impl From<ConverseClientGone> for FollowEnd {
     fn from(_: ConverseClientGone) -> Self {
-        None
+        Self::ClientGone
     }
 }
 
-fn gone(session: &SessionId) -> Error {
-    Error::new(ErrorCode::SessionNotFound, format!("session_id: {session} was deleted"))
+/// Ends a stream for the reason that its clients are told; without one the client has left.
+fn ended(reason: Option<Error>) -> FollowEnd {
+    reason.map_or(FollowEnd::ClientGone, FollowEnd::Failed)
+}
+
+/// The reason of streams that end with the daemon.
+fn daemon_ends() -> Error {
+    let message = "the daemon ends; its agents go on, connect again to follow them";
+    Error::new(ErrorCode::DaemonUnreachable, message)
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Command, Error, ErrorCode, EventKind, LaunchPolicy, Mode};
+use domain::event::METADATA_ACTIVITY;
+use domain::{Command, Error, ErrorCode, EventKind, LaunchPolicy, Mode, SessionId};
 use runtime::{NewSession, Snapshot};
 
 use super::OpenedConversation;
@@ -17,6 +18,7 @@ impl Betcode {
         &self,
         start: ConversationStart,
         client: &BetcodeClient,
+        client_key: &str,
     ) -> Result<OpenedConversation, Error> {
         let after = start.from_sequence;
         let (snapshot, is_resumed) = match &start.session {
@@ -25,12 +27,13 @@ impl Betcode {
                 if after > newest {
                     return Err(Error::invalid(
                         "metadata.from_sequence",
-                        format_args!("{after} lies behind the newest event, {newest}"),
+                        format_args!("{after} is after the newest event, {newest}"),
                     ));
                 }
+                self.change(session, &start).await?;
                 (self.supervisor.snapshot(session).await?, true)
             }
-            None => (self.create(start, client).await?, false),
+            None => (self.create(start, client, client_key).await?, false),
         };
         let worktree_id = self.worktree_of(&snapshot).await?;
         Ok(OpenedConversation {
@@ -41,8 +44,28 @@ impl Betcode {
         })
     }
 
+    /// Changes mode and model of an existing session, where the start names others.
+    async fn change(&self, session: &SessionId, start: &ConversationStart) -> Result<(), Error> {
+        let snapshot = self.supervisor.snapshot(session).await?;
+        if start.plan_mode && snapshot.state.mode != Mode::Plan {
+            self.supervisor.set_mode(session, Mode::Plan).await?;
+        }
+        let known = [&snapshot.state.model, &snapshot.state.resolved_model];
+        if !start.model.is_empty() && !known.contains(&&start.model) {
+            self.check_model(session, &start.model).await?;
+            let command = Command::SetModel { model: start.model.clone() };
+            self.supervisor.command(session, command).await?;
+        }
+        Ok(())
+    }
+
     /// Creates a session; its agent starts with the first message.
-    async fn create(&self, start: ConversationStart, client: &BetcodeClient) -> Result<Arc<Snapshot>, Error> {
+    async fn create(
+        &self,
+        start: ConversationStart,
+        client: &BetcodeClient,
+        client_key: &str,
+    ) -> Result<Arc<Snapshot>, Error> {
         let directory = self.directory(&start).await?;
         let mut provider_config = BTreeMap::new();
         if start.plan_mode {
@@ -59,6 +82,7 @@ impl Betcode {
             task_id: String::new(),
             parent: None,
             provider_config,
+            caller_environment: BTreeMap::new(),
             environment: BTreeMap::new(),
             max_tokens: 0,
             timeout: None,
@@ -67,14 +91,18 @@ impl Betcode {
             upkeep: defaults.upkeep,
             by: client.signature(),
         };
-        let created = self.supervisor.create(new).await.map_err(in_our_words)?;
+        let created = match client_key {
+            "" => self.supervisor.create(new).await,
+            key => self.supervisor.create_once(new, key).await,
+        };
+        let created = created.map_err(in_our_words)?;
         let id = &created.spec.id;
         for grant in start.grants {
             self.supervisor
-                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.signature() })
+                .command(id, Command::SetGrant { grant: Box::new(grant), by: client.answer_signature()? })
                 .await?;
         }
-        if !start.metadata.is_empty() {
+        if !start.metadata.is_empty() && created.state.metadata != start.metadata {
             let report = metadata_report(start.metadata, client);
             self.supervisor.command(id, Command::Report(report)).await?;
         }
@@ -106,7 +134,7 @@ fn in_our_words(error: Error) -> Error {
 /// Returns the event that keeps a client's metadata with the session.
 fn metadata_report(metadata: BTreeMap<String, String>, client: &BetcodeClient) -> EventKind {
     EventKind::ActivityReported {
-        activity: "metadata".to_owned(),
+        activity: METADATA_ACTIVITY.to_owned(),
         agent_name: client.id.clone(),
         content: String::new(),
         tool: String::new(),

@@ -1,8 +1,9 @@
 //! Journals in, messages out. The recorded conversation is the one that all surfaces use (`transcript`); the
 //! samples of the stored format cover every kind of event.
 
-use domain::Event;
+use domain::{Event, LaunchPolicy, Status};
 
+use super::summaries::status_word;
 use super::*;
 use crate::transcript::{lines, project as project_for};
 use crate::transcript_session::{events, recorded, snapshot};

@@ -74,3 +74,17 @@ fn the_open_api_document_has_every_route_and_no_body_on_reads() {
     let put = &document["paths"]["/api/v1/skill/{id}"]["put"]["requestBody"]["content"]["application/json"]["schema"];
     assert!(put["properties"]["id"].is_null());
 }
+
+#[test]
+fn discovery_is_cheap_and_names_every_tool() {
+    let text = tool_md();
+    let tokens = workbench::answer::estimate(&text);
+    assert!(tokens <= 400, "TOOL.md has {tokens} tokens");
+    for operation in OPERATIONS {
+        assert!(text.contains(operation.tool), "{} is missing", operation.tool);
+        let schema = tool_schema(operation.tool).unwrap();
+        assert_eq!(schema, schema_json()[operation.key], "{}", operation.tool);
+    }
+    assert_eq!(tool_schema("no_such_tool"), None);
+    assert_eq!(tool_schema("schema"), None);
+}

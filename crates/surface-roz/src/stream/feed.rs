@@ -1,10 +1,15 @@
 //! The outgoing half of a stream: sends the journal's events, and keepalives during a long turn.
 
+use std::sync::Arc;
+
 use domain::request::RequestSubject;
-use domain::{Command, Decision, Error, ErrorCode, EventKind, SessionId};
+use domain::{Command, Decision, Event, EventKind, SessionId};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
+use surface::follow::{self, FollowEnd, Follower, LastWord};
+use surface::pump::Flow;
 use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::start::StartedSession;
 use super::{RozClientGone, RozSender};
@@ -18,16 +23,14 @@ pub(super) struct RozFeed {
     line: RozSender,
     conversation: RozProjector,
     after: u64,
-    /// The client has closed its half; it receives the running turn to its end.
-    last_word: watch::Receiver<bool>,
+    last_word: LastWord,
+    /// When the next keepalive of a turn is due.
+    keepalive: Interval,
 }
 
-/// Why a feed ends early; `None`: the client is gone.
-type FeedEnd = Option<Error>;
-
-impl From<RozClientGone> for FeedEnd {
+impl From<RozClientGone> for FollowEnd {
     fn from(_: RozClientGone) -> Self {
-        None
+        Self::ClientGone
     }
 }
 
@@ -38,75 +41,38 @@ impl RozFeed {
         line: RozSender,
         last_word: watch::Receiver<bool>,
     ) -> Self {
+        let mut keepalive = tokio::time::interval(limits::KEEPALIVE_EVERY);
+        keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             supervisor,
             session: opened.snapshot.spec.id.clone(),
             line,
             conversation: RozProjector::new(&opened.snapshot, opened.max_context_tokens),
             after: opened.snapshot.last_seq,
-            last_word,
+            last_word: LastWord::new(last_word),
+            keepalive,
         }
     }
 
     /// Runs the feed. Returns true if the client has received everything, false if it is gone.
     pub(super) async fn run(mut self) -> bool {
-        match self.follow().await {
+        match self.send_events().await {
             Ok(()) => !self.line.is_closed(),
-            Err(None) => false,
-            Err(Some(error)) => {
+            Err(FollowEnd::ClientGone) => false,
+            Err(FollowEnd::Failed(error)) => {
                 self.line.fail(&error).await;
                 false
             }
         }
     }
 
-    /// Sends each new event, and keepalives during a turn, until the stream is over.
-    async fn follow(&mut self) -> Result<(), FeedEnd> {
-        let mut cursor = self.supervisor.events_after(&self.session, self.after).await?;
-        let mut alive = tokio::time::interval(limits::KEEPALIVE_EVERY);
-        alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            if *self.last_word.borrow() && self.is_over(&cursor).await? {
-                return Ok(());
-            }
-            let listening = !*self.last_word.borrow();
-            let in_turn = self.conversation.in_turn();
-            let events = tokio::select! {
-                events = cursor.next() => Some(events),
-                _ = alive.tick(), if in_turn => None,
-                heard = self.last_word.wait_for(|last| *last), if listening => match heard {
-                    Ok(_) => continue,
-                    Err(_) => return Err(None),
-                },
-                () = self.line.hung_up() => return Err(None),
-            };
-            let Some(events) = events else {
-                self.line.send_body(self.conversation.keepalive()).await?;
-                continue;
-            };
-            let events = match events {
-                Err(error) if error.code == ErrorCode::EventsExpired => {
-                    cursor.skip_removed().await?;
-                    continue;
-                }
-                events => events?,
-            };
-            for event in events {
-                let was_in_turn = self.conversation.in_turn();
-                self.show(&event).await?;
-                if self.conversation.in_turn() && !was_in_turn {
-                    // The first keepalive comes a full interval after the turn began.
-                    alive.reset();
-                }
-                if self.conversation.has_ended() {
-                    return Ok(());
-                }
-            }
-        }
+    async fn send_events(&mut self) -> Result<(), FollowEnd> {
+        let cursor = self.supervisor.events_after(&self.session, self.after).await?;
+        follow::follow(cursor, self).await
     }
 
     /// Sends the messages for one event. Questions are declined at once.
-    async fn show(&mut self, event: &domain::Event) -> Result<(), FeedEnd> {
+    async fn show(&mut self, event: &Event) -> Result<(), FollowEnd> {
         let mut messages = Vec::new();
         let event = &*self.supervisor.to_execute(&self.session, event);
         self.conversation.take(event, &mut messages);
@@ -133,10 +99,44 @@ impl RozFeed {
         }
         Ok(())
     }
+}
 
-    /// Returns whether nothing more is expected: no turn is open and all events are sent.
-    async fn is_over(&self, cursor: &Cursor) -> Result<bool, FeedEnd> {
-        let snapshot = self.supervisor.snapshot(&self.session).await?;
-        Ok(snapshot.state.turn.is_none() && cursor.seq() >= snapshot.last_seq.max(cursor.newest()))
+impl Follower for RozFeed {
+    /// Whether a keepalive is due.
+    type Signal = bool;
+
+    async fn take(&mut self, events: Vec<Arc<Event>>) -> Result<Flow, FollowEnd> {
+        for event in events {
+            let was_in_turn = self.conversation.in_turn();
+            self.show(&event).await?;
+            if self.conversation.in_turn() && !was_in_turn {
+                // The first keepalive comes a full interval after the turn began.
+                self.keepalive.reset();
+            }
+            if self.conversation.has_ended() {
+                return Ok(Flow::Done);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    async fn signal(&mut self) -> Result<bool, FollowEnd> {
+        let in_turn = self.conversation.in_turn();
+        tokio::select! {
+            _ = self.keepalive.tick(), if in_turn => Ok(true),
+            heard = self.last_word.heard() => heard.map(|()| false),
+            () = self.line.hung_up() => Err(FollowEnd::ClientGone),
+        }
+    }
+
+    async fn handle(&mut self, keepalive_due: bool) -> Result<Flow, FollowEnd> {
+        if keepalive_due {
+            self.line.send_body(self.conversation.keepalive()).await?;
+        }
+        Ok(Flow::More)
+    }
+
+    async fn before_wait(&mut self, cursor: &Cursor) -> Result<Flow, FollowEnd> {
+        self.last_word.is_over(&self.supervisor, &self.session, cursor).await
     }
 }

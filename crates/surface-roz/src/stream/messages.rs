@@ -35,14 +35,32 @@ pub(super) fn is_ours(source: &str) -> bool {
         || source.strip_prefix(SOURCE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// The key by which a client makes the start and the messages of a stream take effect once.
+pub(super) struct StreamKey {
+    /// Empty: it has none.
+    pub(super) key: String,
+    /// Messages so far.
+    pub(super) messages: u64,
+}
+
+impl StreamKey {
+    /// Returns the key of the next message: that of the stream, with the message's number.
+    fn of_message(&mut self) -> String {
+        self.messages += 1;
+        if self.key.is_empty() { String::new() } else { format!("{}/{}", self.key, self.messages) }
+    }
+}
+
 /// The incoming half of a running session.
 pub(super) struct RozStream {
     supervisor: Supervisor,
     session: SessionId,
     line: RozSender,
     signer: Signer,
+    key: StreamKey,
     /// What the next message brings along and nothing has taken yet.
     past: Vec<Attachment>,
+    takes_system_messages: bool,
     system_context: Option<String>,
     /// The task that sends a message to the agent.
     sending: Option<JoinHandle<()>>,
@@ -56,11 +74,20 @@ impl RozStream {
         opened: &StartedSession,
         line: RozSender,
         signer: Signer,
+        key: StreamKey,
     ) -> Self {
-        let session = opened.snapshot.spec.id.clone();
-        let past = opened.past.clone();
-        let hurry = Arc::default();
-        Self { supervisor, session, line, signer, past, system_context: None, sending: None, hurry }
+        Self {
+            supervisor,
+            session: opened.snapshot.spec.id.clone(),
+            line,
+            signer,
+            key,
+            past: opened.past.clone(),
+            takes_system_messages: opened.takes_system_messages,
+            system_context: None,
+            sending: None,
+            hurry: Arc::default(),
+        }
     }
 
     /// Executes a message of the client.
@@ -72,7 +99,7 @@ impl RozStream {
             Some(Said::Ping(_)) => return self.line.send_body(Body::Pong(pb::Pong {})).await,
             Some(Said::UserMessage(message)) => return self.message(message).await,
             Some(Said::ToolResult(result)) => return self.tool_result(result).await,
-            Some(Said::CancelTurn(_)) => return self.cancel_turn().await,
+            Some(Said::CancelTurn(cancel)) => return self.cancel_turn(&cancel.reason).await,
             Some(Said::CancelSession(cancel)) => self.cancel_session(cancel).await,
             Some(Said::Feedback(feedback)) => self.feedback(feedback).await,
             Some(Said::PermissionDecision(decision)) => self.decide(decision).await,
@@ -109,7 +136,9 @@ impl RozStream {
     async fn message(&mut self, message: pb::UserMessage) -> Result<(), RozClientGone> {
         let busy = self.sending.as_ref().is_some_and(|sending| !sending.is_finished());
         let in_turn = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
-        if busy || in_turn {
+        let key = self.key.of_message();
+        // A repeated message finds the turn that it began.
+        if busy || (in_turn && key.is_empty()) {
             return self
                 .refuse("turn_in_progress", "a turn is in progress; wait for its end or cancel it")
                 .await;
@@ -126,7 +155,7 @@ impl RozStream {
         // In a separate task: the agent may need time to read its tools, and further messages are handled
         // meanwhile.
         self.sending = Some(tokio::spawn(async move {
-            if let Err(error) = prompt.send(&supervisor, &session, &hurry).await {
+            if let Err(error) = prompt.send(&supervisor, &session, &hurry, &key).await {
                 let body = match error.code {
                     ErrorCode::WrongState => to_wire::error("turn_in_progress", error.to_string(), false),
                     _ => to_wire::failure(&error),
@@ -147,12 +176,13 @@ impl RozStream {
         }
         from_wire::content(&message.content)?;
         let mut files = self.past.clone();
+        let instruct = if self.takes_system_messages { from_wire::system_text } else { from_wire::text_file };
         if from_wire::is_ooda(message.ai_mode.as_deref()) {
-            files.push(from_wire::text_file("mode", OODA));
+            files.push(instruct("mode", OODA));
         }
         let given = message.system_context.filter(|context| !context.is_empty());
         if let Some(context) = given.or_else(|| self.system_context.clone()) {
-            files.push(from_wire::text_file("system_context", &context));
+            files.push(instruct("system_context", &context));
         }
         files.extend(from_wire::context(message.context)?);
         from_wire::check_size(&files)?;
@@ -186,14 +216,20 @@ impl RozStream {
     }
 
     /// Cancels the current turn, including a prompt that is still being sent.
-    async fn cancel_turn(&mut self) -> Result<(), RozClientGone> {
+    async fn cancel_turn(&mut self, reason: &str) -> Result<(), RozClientGone> {
         self.hurry.notify_one();
         self.settle().await;
         let open = self.snapshot().await.is_ok_and(|snapshot| snapshot.state.turn.is_some());
         if !open {
             return self.refuse("no_active_turn", "no turn is active").await;
         }
-        match self.command(Command::CancelTurn).await {
+        let cancelled = async {
+            if !reason.is_empty() {
+                self.note_reason("the client cancelled the turn", reason).await?;
+            }
+            self.command(Command::CancelTurn).await
+        };
+        match cancelled.await {
             Ok(()) => Ok(()),
             Err(error) => self.line.send_body(to_wire::failure(&error)).await,
         }
@@ -204,10 +240,7 @@ impl RozStream {
         self.hurry.notify_one();
         self.settle().await;
         let reason = if cancel.reason.is_empty() { "no reason given".to_owned() } else { cancel.reason };
-        let reason = shorten::text(&reason, limits::REASON_MAX_BYTES);
-        let message = format!("the client cancelled the session: {reason}");
-        let level = domain::event::Level::Info;
-        self.command(Command::Report(EventKind::Notice { level, code: None, message })).await?;
+        self.note_reason("the client cancelled the session", &reason).await?;
         self.command(Command::CancelTurn).await?;
         let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
         tokio::spawn(async move {
@@ -216,6 +249,13 @@ impl RozStream {
             }
         });
         Ok(())
+    }
+
+    /// Records in the journal what a client did and why.
+    async fn note_reason(&self, what: &str, reason: &str) -> Result<(), Error> {
+        let message = format!("{what}: {}", shorten::text(reason, limits::REASON_MAX_BYTES));
+        let level = domain::event::Level::Info;
+        self.command(Command::Report(EventKind::Notice { level, code: None, message })).await
     }
 
     /// Records the rating of a message in the journal.
@@ -254,7 +294,7 @@ impl RozStream {
         } else {
             (Decision::Deny, format!("Permission denied by user for: {tool}"))
         };
-        let by = self.signer.sign(SOURCE.to_owned());
+        let by = self.signer.sign_answer(SOURCE.to_owned())?;
         self.command(Command::Decide { request, decision, message, updated_input: None, grant: None, by })
             .await
     }
@@ -322,7 +362,13 @@ struct RozPrompt {
 
 impl RozPrompt {
     /// Registers the tools of the turn, waits until the agent has read them, and sends the prompt.
-    async fn send(self, supervisor: &Supervisor, session: &SessionId, hurry: &Notify) -> Result<(), Error> {
+    async fn send(
+        self,
+        supervisor: &Supervisor,
+        session: &SessionId,
+        hurry: &Notify,
+        client_key: &str,
+    ) -> Result<(), Error> {
         let only_now = !self.tools.is_empty();
         let offer = |tools| Command::RegisterTools { source: TURN_SOURCE.to_owned(), tools };
         if only_now {
@@ -351,7 +397,7 @@ impl RozPrompt {
             when_busy: WhenBusy::Refuse,
             by: to_wire::signature(&self.id),
         };
-        let sent = supervisor.command(session, command).await;
+        let sent = supervisor.command_once(session, command, client_key).await;
         if sent.is_err() && only_now {
             // No turn starts, so no end of a turn would remove them.
             supervisor.command(session, offer(Vec::new())).await?;

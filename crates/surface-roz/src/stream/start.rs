@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::Attachment;
-use domain::{Command, Error, LaunchPolicy, Timeouts};
+use domain::{Command, Error, LaunchPolicy, StopMode, Timeouts};
 use runtime::{NewSession, Snapshot};
 use storage::environments::EnvironmentRow;
 use wire::roz::v1 as pb;
@@ -13,7 +13,7 @@ use wire::roz::v1::session_response::Response as Body;
 
 use super::messages::SOURCE;
 use crate::limits;
-use crate::{Roz, from_wire, permissions, to_wire};
+use crate::{Roz, from_wire, history, permissions, safety, to_wire};
 
 /// A session that has started.
 pub(super) struct StartedSession {
@@ -22,22 +22,31 @@ pub(super) struct StartedSession {
     pub(super) greeting: Body,
     /// The attachments of the first message.
     pub(super) past: Vec<Attachment>,
+    /// Its agent takes system messages between turns.
+    pub(super) takes_system_messages: bool,
     pub(super) max_context_tokens: Option<u32>,
 }
 
 impl Roz {
     /// Validates the request and creates the session, with the client's tools registered and the input held.
-    pub(super) async fn open(&self, start: pb::StartSession) -> Result<StartedSession, Error> {
+    /// A client's key makes a repeated start return the session that the first one created.
+    pub(super) async fn open(
+        &self,
+        start: pb::StartSession,
+        client_key: &str,
+    ) -> Result<StartedSession, Error> {
         let environment = self.environment(&start.environment_id).await?;
+        safety::check_running(&environment)?;
         self.check_host(start.host_id.as_ref()).await?;
         let tools = from_wire::tools(&start.tools)?;
-        let past = from_wire::past(&start.project_context, &start.history)?;
         let max_context_tokens = start.max_context_tokens.filter(|most| *most > 0);
         let asked =
             start.model.filter(|model| !model.is_empty()).unwrap_or_else(|| environment.model.clone());
         let model = from_wire::model(&asked);
         let provider = self.provider(&environment, &model)?;
         let mut new = session_in(&environment, provider, model.of(provider));
+        let can = self.supervisor.providers().get(provider)?.capabilities();
+        let past = history::divide(can, &start.project_context, &start.history, &mut new.provider_config)?;
         new.upkeep.idle_wait = Some(surface::limits::IDLE_WAIT);
         new.upkeep.compact_above_tokens =
             max_context_tokens.map(|most| u64::from(most) * limits::COMPACT_AT_PERCENT / 100);
@@ -45,11 +54,17 @@ impl Roz {
             Command::HoldInput { holder: Some(SOURCE.to_owned()) },
             Command::RegisterTools { source: SOURCE.to_owned(), tools },
         ];
-        let snapshot = self.supervisor.create_prepared(new, prepared).await?;
+        let snapshot = self.supervisor.create_prepared_once(new, prepared, past.turns, client_key).await?;
+        // Looked at again: a stop from here on finds the session.
+        if let Err(error) = safety::check_running(&self.environment(&environment.id).await?) {
+            self.supervisor.stop(&snapshot.spec.id, StopMode::Now).await?;
+            return Err(error);
+        }
         let judge = |tool: &str| self.supervisor.judge(&snapshot.spec, tool);
         let rules = permissions::rules(snapshot.state.mode, &to_wire::offered(&snapshot), judge);
         let greeting = to_wire::started(&snapshot, rules);
-        Ok(StartedSession { snapshot, greeting, past, max_context_tokens })
+        let takes_system_messages = can.history;
+        Ok(StartedSession { snapshot, greeting, past: past.files, takes_system_messages, max_context_tokens })
     }
 }
 
@@ -79,6 +94,7 @@ pub(crate) fn session_in(
         task_id: String::new(),
         parent: None,
         provider_config,
+        caller_environment: BTreeMap::new(),
         environment: BTreeMap::new(),
         max_tokens: 0,
         timeout: None,

@@ -64,6 +64,7 @@ fn called(request: u64, tool: &str) -> EventKind {
             input: json!({"x": 1}),
         },
         proposals: Vec::new(),
+        advice: domain::permission::PermissionAdvice::default(),
     }
 }
 

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::{ErrorCode, Timestamp};
-use host::clock;
+use host::{clock, metric};
 use http::{Extensions, Request};
 use hyper::body::{Frame, SizeHint};
 use storage::audit::{Audit, AuditEntry};
@@ -46,6 +46,11 @@ pub fn origin_here() -> String {
 /// Additional text for the row of a call; an extension of the response.
 #[derive(Clone, Debug)]
 pub struct Summary(pub String);
+
+/// Marks the response of a call that only read, whatever its row says; an extension of the response. Calls on other machines share
+/// one row.
+#[derive(Clone, Copy, Debug)]
+pub struct OnlyRead;
 
 /// Where rows are written; `None` writes nothing, for programs that embed a surface.
 #[derive(Clone)]
@@ -100,6 +105,7 @@ impl Recorder {
 impl Recorder {
     /// Writes down a request that was refused before anybody was known to have sent it.
     pub async fn turned_away(&self, row: &Row, peer: Peer) {
+        metric::call_refused(STRANGER);
         let Some(inner) = &self.0 else { return };
         let seen = Seen { at: clock::now(), began: Instant::now(), peer: Some(peer), calling: None };
         let mut entry = seen.entry(row, &Caller::Unknown, String::new());
@@ -114,6 +120,7 @@ impl Recorder {
 impl Recorder {
     /// Writes down the refusal of a call that does not travel over HTTP.
     pub async fn refused(&self, row: &Row, caller: &Caller, session: &str, peer: Option<Peer>) {
+        metric::call_refused(kind_of(caller));
         let Some(inner) = &self.0 else { return };
         let seen = Seen { at: clock::now(), began: Instant::now(), peer, calling: None };
         // It is the caller's text: an id, or nothing.
@@ -151,7 +158,9 @@ pub async fn record(State(recorder): State<Recorder>, request: Request<Body>, ne
     let response = SERVED.scope(seen.peer, next.run(request)).await;
     let outcome = status::code_of(&response);
     let is_refusal = outcome == Some(ErrorCode::NotAllowed);
-    if !is_refusal && (row.effect == Effect::Reads || is_of_workbench(row)) {
+    measure(row, &seen, outcome);
+    let only_read = row.effect == Effect::Reads || response.extensions().get::<OnlyRead>().is_some();
+    if !is_refusal && (only_read || is_of_workbench(row)) {
         return response;
     }
     let caller = seen.calling.as_ref().map_or(Caller::Unknown, Calling::caller);
@@ -164,6 +173,39 @@ pub async fn record(State(recorder): State<Recorder>, request: Request<Body>, ne
         inner.append(entry).await;
     }
     response
+}
+
+/// Counts a call over HTTP that was answered.
+fn measure(row: &Row, seen: &Seen, outcome: Option<ErrorCode>) {
+    let protocol = match row.protocol {
+        Protocol::Grpc => "grpc",
+        Protocol::Rest => "rest",
+        Protocol::Tool => "tool",
+        Protocol::Acp => "acp",
+    };
+    let word = match outcome {
+        None => "ok",
+        Some(ErrorCode::NotAllowed) => "refused",
+        Some(_) => "error",
+    };
+    metric::call_answered(protocol, word, seen.began.elapsed());
+    if outcome == Some(ErrorCode::NotAllowed) {
+        let caller = seen.calling.as_ref().map_or(Caller::Unknown, Calling::caller);
+        metric::call_refused(kind_of(&caller));
+    }
+}
+
+/// Returns the kind of a caller as a label.
+fn kind_of(caller: &Caller) -> &'static str {
+    match caller {
+        Caller::User => "user",
+        Caller::Agent(_) => "agent",
+        Caller::Unknown => "unknown",
+        Caller::Token => "token",
+        Caller::Page => "page",
+        Caller::Device(_) => "device",
+        Caller::ApiKey(_) => "key",
+    }
 }
 
 /// What is known of a call before it is served.
@@ -195,6 +237,7 @@ fn origin(peer: Peer) -> String {
         Via::Unix => "unix".to_owned(),
         Via::Tcp => "tcp".to_owned(),
         Via::Tls => "tls".to_owned(),
+        Via::Tunnel => "tunnel".to_owned(),
     };
     if let Some(from) = peer.from {
         text.push_str(&format!(" {from}"));
@@ -214,8 +257,9 @@ fn is_of_workbench(row: &Row) -> bool {
         Protocol::Grpc => {
             ["contextd.v1.", "obey.v1.BridgeService/"].iter().any(|of| row.method.starts_with(of))
         }
-        // Everything that REST and MCP do belongs to the workbench.
-        Protocol::Rest | Protocol::Tool => true,
+        // Everything else that REST and MCP do belongs to the workbench.
+        Protocol::Rest => !row.method.contains(" /api/machines/"),
+        Protocol::Tool => true,
         Protocol::Acp => false,
     }
 }

@@ -3,7 +3,7 @@
 use wire::access::{Effect, Needs, Offer, Protocol, Row, SessionIn, Who};
 
 /// The names of the cells, in order.
-const COLUMNS: [&str; 6] = ["method", "who", "session", "effect", "needs", "agents"];
+const COLUMNS: [&str; 7] = ["method", "who", "session", "effect", "needs", "agents", "key"];
 
 const HEAD: &str = "# Who may call what
 
@@ -20,10 +20,11 @@ it. What has no row is refused. A refused caller gets OBEY-1002.
 - **needs** · what an agent needs beside: a permission its user gives, an edit permission (given in the mode that accepts
   edits), or what whoever registered the tool declares. Plan mode and rules that deny bind each of them.
 - **agents** · whether agents find it among their tools.
+- **key** · the scope with which an API key (`obey key`) may call it; without one no key may.
 ";
 
-/// Returns the cells of a row: method, who, session, effect, needs, agents.
-pub fn cells(row: &Row) -> [(&'static str, String); 6] {
+/// Returns the cells of a row: method, who, session, effect, needs, agents, key.
+pub fn cells(row: &Row) -> [(&'static str, String); 7] {
     let method = match row.protocol {
         Protocol::Grpc | Protocol::Rest => row.method.to_owned(),
         Protocol::Tool => format!("tool {}", row.method),
@@ -57,10 +58,11 @@ pub fn cells(row: &Row) -> [(&'static str, String); 6] {
         Offer::Offered => "offered",
         Offer::Withheld => "withheld",
     };
-    let rest = [session, effect, needs, agents].map(str::to_owned);
-    let [session, effect, needs, agents] = rest;
-    let [a, b, c, d, e, f] = COLUMNS;
-    [(a, method), (b, who), (c, session), (d, effect), (e, needs), (f, agents)]
+    let key = row.scope.map_or("", |scope| scope.name());
+    let rest = [session, effect, needs, agents, key].map(str::to_owned);
+    let [session, effect, needs, agents, key] = rest;
+    let [a, b, c, d, e, f, g] = COLUMNS;
+    [(a, method), (b, who), (c, session), (d, effect), (e, needs), (f, agents), (g, key)]
 }
 
 /// Returns the page.
@@ -73,7 +75,10 @@ pub fn page() -> String {
         ("Agent Client Protocol", Protocol::Acp),
     ];
     for (title, protocol) in sections {
-        text.push_str(&format!("\n## {title}\n\n| {} |\n|---|---|---|---|---|---|\n", COLUMNS.join(" | ")));
+        text.push_str(&format!(
+            "\n## {title}\n\n| {} |\n|---|---|---|---|---|---|---|\n",
+            COLUMNS.join(" | ")
+        ));
         for row in super::rows().filter(|row| row.protocol == protocol) {
             let cells = cells(row).map(|(_, cell)| cell);
             text.push_str(&format!("| `{}` | {} |\n", cells[0], cells[1..].join(" | ")));

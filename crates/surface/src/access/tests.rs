@@ -7,10 +7,10 @@ use std::path::Path;
 
 use domain::SessionId;
 use prost::Message as _;
-use wire::access::{Effect, Needs, Offer, Row, SessionIn, Who};
+use wire::access::{ApiScope, Effect, Needs, Offer, Row, SessionIn, Who};
 
 use super::*;
-use crate::peer::Device;
+use crate::peer::{ApiKey, Device, DeviceKind};
 
 const OWN: &str = "sess_own";
 
@@ -37,14 +37,21 @@ const fn route(method: &'static str, who: Who) -> Row {
         offer: Offer::NoTool,
         tunnel: true,
         client_streams: false,
+        scope: None,
     }
 }
 
 fn device(role: Role) -> Caller {
-    Caller::Device(Device { name: "phone".to_owned(), role })
+    let answers = MayAnswer::Yes;
+    Caller::Device(Device { name: "phone".to_owned(), role, kind: DeviceKind::Machine, answers })
 }
 
-fn callers() -> [(&'static str, Caller, &'static str); 8] {
+fn key(scopes: &[ApiScope]) -> Caller {
+    Caller::ApiKey(ApiKey { name: "robot".to_owned(), scopes: scopes.to_vec() })
+}
+
+fn callers() -> [(&'static str, Caller, &'static str); 12] {
+    use ApiScope::{ReadHosts, ReadStreams, ReadTasks, WriteHosts, WriteStreams, WriteTasks};
     let agent = || Caller::Agent(SessionId::new(OWN));
     [
         ("user", Caller::User, OWN),
@@ -55,6 +62,10 @@ fn callers() -> [(&'static str, Caller, &'static str); 8] {
         ("viewer", device(Role::Viewer), OWN),
         ("operator", device(Role::Operator), OWN),
         ("owner", device(Role::Owner), OWN),
+        ("page", Caller::Page, OWN),
+        ("reading key", key(&[ReadTasks, ReadHosts, ReadStreams]), OWN),
+        ("writing key", key(&[WriteTasks, WriteHosts, WriteStreams]), OWN),
+        ("admin key", key(&[ApiScope::Admin]), OWN),
     ]
 }
 
@@ -152,7 +163,13 @@ fn rows_agree_with_themselves() {
             "{} is offered to agents, who may not",
             row.method
         );
-        assert!(row.who != Who::Anyone || row.effect == Effect::Reads, "{} lets anyone act", row.method);
+        // A login is for whoever has a code; its handler refuses agents.
+        let is_login = row.method == "obey.v1.PageService/Login";
+        assert!(
+            row.who != Who::Anyone || row.effect == Effect::Reads || is_login,
+            "{} lets anyone act",
+            row.method
+        );
     }
 }
 

@@ -2,6 +2,8 @@
 //! in one file that only the daemon writes. Read once, when the daemon starts. Knows no connection and no service.
 
 pub(super) mod file;
+pub(super) mod keys;
+mod renewal;
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time;
 
 use super::device_authority::{Certificate, DeviceAuthority};
-use super::{Device, Role, limits, token};
+use super::{Device, DeviceKind, MayAnswer, Role, limits, token};
 use crate::server::folder;
 
 /// What ids of devices begin with.
@@ -29,6 +31,9 @@ const ID_PREFIX: &str = "dev_";
 
 /// What tokens of devices begin with, so that people and scanners know one when they see it.
 const TOKEN_PREFIX: &str = "obey-device-";
+
+/// What keys of pages begin with.
+const PAGE_PREFIX: &str = "obey-page-";
 
 /// The devices that are known.
 pub struct Devices {
@@ -56,13 +61,28 @@ pub struct DeviceRecord {
     pub role: Role,
     proof: ProofHash,
     pub added_at: Timestamp,
+    /// Its key is kept on this machine, where agents may find it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_kept_here: bool,
+    /// The user lets it answer requests nevertheless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_answer_here: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// When its certificate ends, if it renews that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_ends_at: Option<Timestamp>,
+    /// The certificate before, until the present one is used: the answer to a renewal may have been lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    former_certificate: Option<String>,
     /// When it called last, and from which address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_from: Option<IpAddr>,
+    /// What an API key may do; nothing else has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<keys::KeyGrant>,
 }
 
 /// What a device proves itself with, as SHA-256 in hexadecimal. A token is random, so that a slow hash would add nothing.
@@ -71,6 +91,10 @@ pub struct DeviceRecord {
 enum ProofHash {
     Token(String),
     Certificate(String),
+    /// The key of a page, which is a token that one page got for a code.
+    Page(String),
+    /// A key of roz.v1, which is no device: it has scopes, and no role.
+    ApiKey(String),
 }
 
 /// What a device is given to prove itself with. It is not kept.
@@ -78,6 +102,8 @@ enum ProofHash {
 pub enum ProofKind {
     Token,
     Certificate,
+    Page,
+    ApiKey,
 }
 
 /// The proof itself, for whoever added the device.
@@ -85,6 +111,16 @@ pub enum ProofKind {
 pub enum Proof {
     Token(String),
     Certificate(Certificate),
+}
+
+/// Where the key of a device is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    Elsewhere,
+    /// On this machine, where agents may find it.
+    Here,
+    /// On this machine, and the user lets it answer requests.
+    HereAllowed,
 }
 
 /// What a caller presents.
@@ -134,33 +170,125 @@ impl Devices {
             return Err(Error::invalid("expires_at", "must be in the future"));
         }
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = self.locked().all.clone();
-        if next.iter().any(|one| one.name == name) {
+        let next = self.with_room(name)?;
+        let (hash, proof) = self.prove(name, kind, expires_at)?;
+        let record = self.append(next, (name, role, expires_at), hash, (KeyPlace::Elsewhere, None))?;
+        Ok((record, proof))
+    }
+
+    /// Makes a device known that keeps its own key, and signs its certificate. Waits for the disk.
+    pub fn pair(
+        &self,
+        name: &str,
+        role: Role,
+        csr_pem: &str,
+        place: KeyPlace,
+    ) -> Result<(DeviceRecord, String), Error> {
+        check_name(name)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = self.with_room(name)?;
+        let ends_at = clock::now().after(limits::DEVICE_CERTIFICATE_LIFE);
+        let signed = self.authority()?.certify_request(name, csr_pem, ends_at)?;
+        let hash = ProofHash::Certificate(hash(&signed.der));
+        Ok((self.append(next, (name, role, None), hash, (place, Some(ends_at)))?, signed.pem))
+    }
+
+    /// Returns the devices there are, if another one of this name may be added.
+    fn with_room(&self, name: &str) -> Result<Vec<DeviceRecord>, Error> {
+        let next = self.locked().all.clone();
+        if next.iter().any(|one| one.name == name && one.key.is_none()) {
             let message =
                 format!("name: there is a device {name} already; revoke it first: obey device revoke {name}");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
-        if next.len() >= limits::DEVICES_MAX {
-            let message = format!("there are {} devices already; revoke one first", next.len());
+        let count = next.iter().filter(|one| one.key.is_none()).count();
+        if count >= limits::DEVICES_MAX {
+            let message = format!("there are {count} devices already; revoke one first");
             return Err(Error::new(ErrorCode::LimitReached, message));
         }
-        let (hash, proof) = self.prove(name, kind, expires_at)?;
+        Ok(next)
+    }
+
+    fn append(
+        &self,
+        mut next: Vec<DeviceRecord>,
+        (name, role, expires_at): (&str, Role, Option<Timestamp>),
+        proof: ProofHash,
+        (place, certificate_ends_at): (KeyPlace, Option<Timestamp>),
+    ) -> Result<DeviceRecord, Error> {
         let random = token::random().map_err(|error| self.unwritable(&error))?;
         let record = DeviceRecord {
             id: format!("{ID_PREFIX}{}", &random[..limits::DEVICE_ID_DIGITS]),
             name: name.to_owned(),
             role,
-            proof: hash,
-            added_at: now,
+            proof,
+            added_at: clock::now(),
+            is_kept_here: place != KeyPlace::Elsewhere,
+            may_answer_here: place == KeyPlace::HereAllowed,
             expires_at,
+            certificate_ends_at,
+            former_certificate: None,
             seen_at: None,
             seen_from: None,
+            key: None,
         };
         next.push(record.clone());
         next.sort_by(|one, other| one.name.cmp(&other.name));
         file::write(&self.path, &next).map_err(|error| self.unwritable(&error))?;
         self.locked().all = next;
-        Ok((record, proof))
+        Ok(record)
+    }
+
+    /// Returns the daemon's folder, in which the file is.
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// Returns the authority that signs devices' certificates.
+    pub fn authority(&self) -> Result<DeviceAuthority, Error> {
+        DeviceAuthority::create_or_load(self.folder())
+    }
+
+    /// Makes a page known under a free name that begins with `wish`, and returns its key. Pages that have expired go, and
+    /// where there are [`limits::PAGES_MAX`], the one that was not seen for longest. Waits for the disk.
+    pub fn add_page(
+        &self,
+        wish: &str,
+        role: Role,
+        expires_at: Timestamp,
+    ) -> Result<(DeviceRecord, String), Error> {
+        self.remove_old_pages()?;
+        for number in 1_u32.. {
+            let name = if number == 1 { wish.to_owned() } else { format!("{wish}-{number}") };
+            if self.locked().all.iter().any(|one| one.name == name && one.key.is_none()) {
+                continue;
+            }
+            return match self.add(&name, role, Some(expires_at), ProofKind::Page)? {
+                (record, Proof::Token(key)) => Ok((record, key)),
+                (_, Proof::Certificate(_)) => Err(Error::invalid("name", "is not that of a page")),
+            };
+        }
+        Err(Error::invalid("name", "is taken"))
+    }
+
+    /// Forgets pages that have expired and, to make room for one more, those that were not seen for longest.
+    fn remove_old_pages(&self) -> Result<(), Error> {
+        let now = clock::now();
+        let mut pages: Vec<DeviceRecord> =
+            self.list().into_iter().filter(|one| one.proof() == ProofKind::Page).collect();
+        pages.sort_by_key(|one| (!one.is_expired(now), one.seen_at.unwrap_or(one.added_at)));
+        let surplus = (pages.len() + 1).saturating_sub(limits::PAGES_MAX);
+        let expired = pages.iter().filter(|one| one.is_expired(now)).count();
+        for page in pages.iter().take(surplus.max(expired)) {
+            self.revoke(&page.id)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until this device is revoked or has expired.
+    pub async fn ended_one(&self, id: &str) {
+        let (_sender, used) = watch::channel(BTreeSet::from([id.to_owned()]));
+        self.ended(used).await;
     }
 
     fn prove(
@@ -175,9 +303,14 @@ impl Devices {
                     format!("{TOKEN_PREFIX}{}", token::random().map_err(|error| self.unwritable(&error))?);
                 Ok((ProofHash::Token(hash(token.as_bytes())), Proof::Token(token)))
             }
+            ProofKind::Page => {
+                let key =
+                    format!("{PAGE_PREFIX}{}", token::random().map_err(|error| self.unwritable(&error))?);
+                Ok((ProofHash::Page(hash(key.as_bytes())), Proof::Token(key)))
+            }
+            ProofKind::ApiKey => Err(Error::invalid("proof", "is made with a key's scopes")),
             ProofKind::Certificate => {
-                let authority = DeviceAuthority::create_or_load(self.path.parent().unwrap_or(&self.path))?;
-                let certificate = authority.certify(name, expires_at)?;
+                let certificate = self.authority()?.certify(name, expires_at)?;
                 Ok((ProofHash::Certificate(hash(&certificate.der)), Proof::Certificate(certificate)))
             }
         }
@@ -185,24 +318,30 @@ impl Devices {
 
     /// Returns all devices by name.
     pub fn list(&self) -> Vec<DeviceRecord> {
-        self.locked().all.clone()
+        self.locked().all.iter().filter(|one| one.key.is_none()).cloned().collect()
     }
 
     /// Forgets a device, by its name or id; whoever serves it is told. Waits for the disk.
     pub fn revoke(&self, device: &str) -> Result<DeviceRecord, Error> {
+        let is_meant = |one: &DeviceRecord| one.key.is_none() && (one.name == device || one.id == device);
+        self.forget(is_meant)?.ok_or_else(|| {
+            let message = format!("device: there is no device {device:?}; obey device list names them");
+            Error::new(ErrorCode::ItemNotFound, message)
+        })
+    }
+
+    /// Forgets the first record that is meant; whoever serves it is told. Waits for the disk.
+    fn forget(&self, is_meant: impl Fn(&DeviceRecord) -> bool) -> Result<Option<DeviceRecord>, Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records = self.locked();
-        let Some(at) = records.all.iter().position(|one| one.name == device || one.id == device) else {
-            let message = format!("device: there is no device {device:?}; obey device list names them");
-            return Err(Error::new(ErrorCode::ItemNotFound, message));
-        };
+        let Some(at) = records.all.iter().position(is_meant) else { return Ok(None) };
         // Refused from here on, even if the disk fails: better one who must be added again than one who stays.
         let revoked = records.all.remove(at);
         let next = records.all.clone();
         drop(records);
         self.changes.send_replace(());
         file::write(&self.path, &next).map_err(|error| self.unwritable(&error))?;
-        Ok(revoked)
+        Ok(Some(revoked))
     }
 
     /// Finds the device that has a credential, and notes that it was seen.
@@ -221,11 +360,14 @@ impl Devices {
         // All of them are compared, and each as a whole: how long that takes tells nothing.
         for (at, record) in records.all.iter().enumerate() {
             let kept = match (&record.proof, credential) {
-                (ProofHash::Token(kept), Credential::Token(_)) => kept,
+                (ProofHash::Token(kept) | ProofHash::Page(kept), Credential::Token(_)) => kept,
                 (ProofHash::Certificate(kept), Credential::Certificate(_)) => kept,
                 _ => continue,
             };
-            if token::equal(kept.as_bytes(), claimed.as_bytes()) {
+            let former = record.former_certificate.as_deref().unwrap_or_default();
+            if token::equal(kept.as_bytes(), claimed.as_bytes())
+                || token::equal(former.as_bytes(), claimed.as_bytes())
+            {
                 found = Some(at);
             }
         }
@@ -234,7 +376,22 @@ impl Devices {
             return Err(NoDevice::Expired);
         }
         (record.seen_at, record.seen_from) = (Some(now), Some(from));
-        let device = Device { name: record.name.clone(), role: record.role };
+        // The one before is worth nothing once the present one is used.
+        let is_present = |kept: &String| token::equal(kept.as_bytes(), claimed.as_bytes());
+        if matches!(&record.proof, ProofHash::Certificate(kept) if is_present(kept)) {
+            record.former_certificate = None;
+        }
+        let kind = match record.proof {
+            ProofHash::Page(_) => DeviceKind::Page,
+            ProofHash::Token(_) | ProofHash::Certificate(_) => DeviceKind::Machine,
+            // No credential of a device finds one.
+            ProofHash::ApiKey(_) => return Err(NoDevice::Unknown),
+        };
+        let answers = match record.is_kept_here && !record.may_answer_here {
+            true => MayAnswer::KeyIsKeptHere,
+            false => MayAnswer::Yes,
+        };
+        let device = Device { name: record.name.clone(), role: record.role, kind, answers };
         let identity = (device, record.id.clone());
         records.unsaved = true;
         Ok(identity)
@@ -296,6 +453,8 @@ impl DeviceRecord {
         match self.proof {
             ProofHash::Token(_) => ProofKind::Token,
             ProofHash::Certificate(_) => ProofKind::Certificate,
+            ProofHash::Page(_) => ProofKind::Page,
+            ProofHash::ApiKey(_) => ProofKind::ApiKey,
         }
     }
 
@@ -310,6 +469,8 @@ impl ProofKind {
         match self {
             ProofKind::Token => "token",
             ProofKind::Certificate => "certificate",
+            ProofKind::Page => "page",
+            ProofKind::ApiKey => "key",
         }
     }
 }

@@ -10,11 +10,14 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use tonic::{Code, Status};
+use wire::access::Who;
 
 use super::Token;
-use crate::{server, status};
+use crate::{access, server, status};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,10 @@ pub enum Refusal {
     Token,
     Device,
     Expired,
+    /// A page whose key is not known, or no longer.
+    Key,
+    /// An API key that is not known, or no longer.
+    ApiKey,
 }
 
 /// Checks the headers of a request to the listener at `at`.
@@ -44,8 +51,12 @@ pub(super) fn check<B>(request: &Request<B>, at: SocketAddr) -> Result<(), Refus
 }
 
 /// Checks the headers of a request from another machine. Ours are the names that our certificate has; the port is not
-/// compared, because what leads here may have another.
-pub(super) fn check_remote<B>(request: &Request<B>, is_ours: &dyn Fn(&str) -> bool) -> Result<(), Refusal> {
+/// compared, because what leads here may have another. An origin must be that host, with this scheme.
+pub(super) fn check_remote<B>(
+    request: &Request<B>,
+    scheme: &[u8],
+    is_ours: &dyn Fn(&str) -> bool,
+) -> Result<(), Refusal> {
     let named = hosts(request).ok_or(Refusal::Host)?;
     let host = |named: &[u8]| {
         let authority = Authority::try_from(named).ok()?;
@@ -58,7 +69,7 @@ pub(super) fn check_remote<B>(request: &Request<B>, is_ours: &dyn Fn(&str) -> bo
     }
     let mut origins = request.headers().get_all(ORIGIN).iter();
     if let Some(origin) = origins.next() {
-        let origin = origin.as_bytes().strip_prefix(b"https://");
+        let origin = origin.as_bytes().strip_prefix(scheme);
         if origins.next().is_some() || !named.iter().all(|named| origin == Some(*named)) {
             return Err(Refusal::Origin);
         }
@@ -66,8 +77,17 @@ pub(super) fn check_remote<B>(request: &Request<B>, is_ours: &dyn Fn(&str) -> bo
     check_site(request)
 }
 
+/// Whether a host is a name of the machine that asks.
+pub(super) fn is_loopback_name(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "::1")
+}
+
 fn check_site<B>(request: &Request<B>) -> Result<(), Refusal> {
     let headers = request.headers();
+    // A link in a mail or a chat opens the page, which has no data of its own. Whoever links cannot read or frame it.
+    if is_link_to_document(request) {
+        return Ok(());
+    }
     // `same-site` is not ours either: browsers count every port of this machine as one site.
     if !headers.get_all(SEC_FETCH_SITE).iter().all(|site| site == "same-origin" || site == "none") {
         return Err(Refusal::Site);
@@ -78,6 +98,18 @@ fn check_site<B>(request: &Request<B>) -> Result<(), Refusal> {
         return Err(Refusal::ContentType);
     }
     Ok(())
+}
+
+/// Whether a browser follows a link, in a window of its own, to a document that everybody may read.
+fn is_link_to_document<B>(request: &Request<B>) -> bool {
+    let is_one = |name: HeaderName, value: &str| {
+        let mut values = request.headers().get_all(name).iter();
+        values.next().is_some_and(|found| found == value) && values.next().is_none()
+    };
+    request.method() == Method::GET
+        && is_one(SEC_FETCH_MODE, "navigate")
+        && is_one(SEC_FETCH_DEST, "document")
+        && access::rest("GET", request.uri().path()).is_some_and(|row| row.who == Who::Anyone)
 }
 
 /// Checks that a caller whose user is not trusted has the token.
@@ -163,6 +195,12 @@ impl Refusal {
                 "callers on other machines need `Authorization: Bearer TOKEN` of a device, or its certificate; obey \
                  device add makes one on the daemon's machine"
             }
+            Refusal::Key => {
+                "signed out: the key of this page was revoked or has expired; run obey web for a new one"
+            }
+            Refusal::ApiKey => {
+                "invalid or revoked API key; obey key create makes one on the daemon's machine"
+            }
             Refusal::Expired => {
                 "this device has expired; its owner can add it again on the daemon's machine: obey device revoke, obey \
                  device add"
@@ -175,13 +213,15 @@ impl Refusal {
     pub fn into_response(self, headers: &HeaderMap) -> Response {
         let error = self.error();
         let code = match self {
-            Refusal::Token | Refusal::Device | Refusal::Expired => StatusCode::UNAUTHORIZED,
+            Refusal::Token | Refusal::Device | Refusal::Expired | Refusal::Key | Refusal::ApiKey => {
+                StatusCode::UNAUTHORIZED
+            }
             _ => StatusCode::FORBIDDEN,
         };
         tracing::debug!(%error, "refused a request");
         if server::is_grpc(headers) {
             let status = match self {
-                Refusal::Token | Refusal::Device | Refusal::Expired => {
+                Refusal::Token | Refusal::Device | Refusal::Expired | Refusal::Key | Refusal::ApiKey => {
                     let metadata = status::grpc(&error).metadata().clone();
                     Status::with_metadata(Code::Unauthenticated, error.to_string(), metadata)
                 }

@@ -28,6 +28,14 @@ pub const DEVICE_ID_DIGITS: usize = 12;
 /// Bytes of the key of the devices' authority that are read: several times one in PEM.
 pub const DEVICE_KEY_FILE_MAX_BYTES: u64 = 4 * 1024;
 
+/// How long the certificate of a paired device is valid, and how long after that it can still be renewed by proof of its key: a
+/// device that lies in a drawer for a season need not be paired again.
+pub const DEVICE_CERTIFICATE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const DEVICE_LATE_RENEWAL_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// How far the beginning of such a certificate lies in the past: clocks differ.
+pub const DEVICE_CLOCK_SKEW: Duration = Duration::from_secs(15 * 60);
+
 /// How long until the devices of a connection are looked at again for their end: clocks are set, machines sleep.
 pub const DEVICE_EXPIRY_CHECK: Duration = Duration::from_secs(60);
 
@@ -36,3 +44,16 @@ pub const DEVICES_SEEN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bytes of the file of devices that are read: several times what so many need.
 pub const DEVICES_FILE_MAX_BYTES: u64 = 64 * 1024;
+
+/// Pages of browsers that have a key at the same time: more windows than one person keeps open, and the devices on other
+/// machines still have most of the places.
+pub const PAGES_MAX: usize = 24;
+
+/// Keys of roz.v1: more programs than one person writes, and few enough to be looked through for every call.
+pub const API_KEYS_MAX: usize = 200;
+
+/// Longest name of a key; people read it in a list.
+pub const API_KEY_NAME_MAX_BYTES: usize = 200;
+
+/// Letters of a key that are shown, to recognize it by; the random part of them is nine letters.
+pub const API_KEY_PREFIX_CHARS: usize = 16;

@@ -15,11 +15,41 @@ use super::{Agents, Caller};
 pub(super) fn identify(process: &Process, agents: &dyn Agents) -> Caller {
     match process.ancestry() {
         Some(chain) => match classify(&chain, agents) {
-            Caller::User => by_groups(process, &chain, agents),
+            Caller::User => match by_groups(process, &chain, agents) {
+                Caller::User if may_be_left_behind(&chain, agents) => Caller::Unknown,
+                caller => caller,
+            },
+            // A command or a helper program of a session is in the session's group.
+            Caller::Unknown if is_started_by_us(&chain) => match by_groups(process, &chain, agents) {
+                Caller::User => Caller::Unknown,
+                caller => caller,
+            },
             caller => caller,
         },
         None => Caller::Unknown,
     }
+}
+
+/// Whether a process may be what an agent left behind whose shim was killed: it, or the highest above it that is not older
+/// than the agent, was adopted by the first process or a service manager, as orphans are.
+fn may_be_left_behind(chain: &[Ancestor], agents: &dyn Agents) -> bool {
+    let Some(since) = agents.lost_since() else { return false };
+    // What such a process has started itself cannot be told from what it adopted, so age decides. Any name can be chosen,
+    // so every pair counts.
+    let mut pairs = chain.iter().zip(chain.iter().skip(1));
+    pairs.any(|(child, parent)| child.start_ticks >= since && (parent.pid == 1 || adopts_orphans(parent)))
+}
+
+/// Whether a process is a service manager: the kernel gives orphans to the nearest process that asked for them.
+fn adopts_orphans(at: &Ancestor) -> bool {
+    matches!(&at.name, Name::Known(name) if matches!(name.as_str(), "systemd" | "init"))
+}
+
+/// Whether the daemon started a process, and no shim is between the two.
+fn is_started_by_us(chain: &[Ancestor]) -> bool {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let below = chain.iter().position(|at| at.pid == own).unwrap_or(0);
+    below > 0 && !chain[..below].iter().any(may_hold)
 }
 
 /// Judges a process that nothing above it tells from the user's, by the control groups that it and those above it are in:
@@ -71,7 +101,9 @@ pub(super) fn identify_socket(inode: u64, uid: u32, agents: &dyn Agents) -> Call
             Caller::Agent(session) => return Caller::Agent(session),
             Caller::User if caller.is_none() => caller = Some(Caller::User),
             Caller::User => {}
-            Caller::Unknown | Caller::Token | Caller::Device(_) => caller = Some(Caller::Unknown),
+            Caller::Unknown | Caller::Token | Caller::Device(_) | Caller::Page | Caller::ApiKey(_) => {
+                caller = Some(Caller::Unknown)
+            }
         }
     }
     caller.unwrap_or(Caller::Unknown)
@@ -207,6 +239,52 @@ mod tests {
         let own = std::process::id() as i32;
         assert_eq!(judge(&[(7, "sh"), (own, "obey"), (1, "init")], &[]), Caller::Unknown);
         assert_eq!(judge(&[(own, "obey"), (1, "init")], &[]), Caller::User, "the daemon itself");
+    }
+
+    #[test]
+    fn an_orphan_that_is_not_older_than_an_agent_whose_shim_was_killed_is_not_the_user() {
+        struct Lost(Option<u64>);
+        impl Agents for Lost {
+            fn session_of(&self, _: i32) -> Option<SessionId> {
+                None
+            }
+            fn lost_since(&self) -> Option<u64> {
+                self.0
+            }
+        }
+        // Processes with their start times, lowest first.
+        let is_doubted = |rows: &[(i32, &str, u64)], lost: Option<u64>| {
+            let named: Vec<(i32, &str)> = rows.iter().map(|(pid, name, _)| (*pid, *name)).collect();
+            let mut chain = chain(&named);
+            chain.iter_mut().zip(rows).for_each(|(at, row)| at.start_ticks = row.2);
+            may_be_left_behind(&chain, &Lost(lost))
+        };
+        let orphan: &[_] = &[(40, "obey", 120), (30, "sh", 110), (1, "init", 1)];
+        let adopted: &[_] = &[(40, "obey", 120), (30, "sh", 110), (20, "systemd", 2), (1, "systemd", 1)];
+        let terminal: &[_] =
+            &[(40, "obey", 120), (30, "bash", 110), (20, "tmux: server", 50), (1, "init", 1)];
+        assert!(
+            is_doubted(orphan, Some(100)) && is_doubted(adopted, Some(100)) && is_doubted(orphan, Some(110))
+        );
+        let disguised: &[_] = &[(40, "init", 120), (1, "init", 1)];
+        assert!(is_doubted(disguised, Some(100)), "names prove nothing");
+        assert!(!is_doubted(terminal, Some(100)), "what hangs below an older process is not the agent's");
+        assert!(
+            !is_doubted(orphan, Some(111))
+                && !is_doubted(orphan, None)
+                && !is_doubted(&[(1, "init", 1)], Some(0))
+        );
+    }
+
+    #[test]
+    fn what_the_daemon_started_may_be_a_sessions_by_its_group() {
+        let own = std::process::id() as i32;
+        assert!(is_started_by_us(&chain(&[(7, "sh"), (6, "obey"), (own, "obey"), (1, "init")])));
+        assert!(is_started_by_us(&chain(&[(7, "sh"), (own, "obey"), (2, "obey-shim"), (1, "init")])));
+        assert!(!is_started_by_us(&chain(&[(7, "sh"), (6, "obey-shim"), (own, "obey"), (1, "init")])));
+        assert!(!is_started_by_us(&chain(&[(7, "sh"), (6, "hidden"), (own, "obey"), (1, "init")])));
+        assert!(!is_started_by_us(&chain(&[(own, "obey"), (1, "init")])), "the daemon itself");
+        assert!(!is_started_by_us(&chain(&[(7, "sh"), (1, "init")])));
     }
 
     #[test]

@@ -99,9 +99,13 @@ impl Token {
 
 /// Makes a token: random bits in hexadecimal.
 pub(super) fn random() -> io::Result<String> {
+    Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(super) fn random_bytes() -> io::Result<[u8; limits::TOKEN_BYTES]> {
     let mut random = [0; limits::TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(random)
 }
 
 /// Compares without stopping at the first difference. The length is no secret.

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use axum::BoxError;
 use bytes::Bytes;
+use http_server::DrainedBody;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::drain::DrainedBody;
 use super::limits;
 
 /// A body that fails when no data has arrived for [`limits::BODY_WAIT`], or when it is not complete within

@@ -17,13 +17,19 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::accept::gone;
+use super::limits;
 use super::router::{is_grpc, is_grpc_web};
+
+/// Marks the answer of a stream that ends by itself when the daemon shuts down, because it says why.
+#[derive(Clone, Copy, Debug)]
+pub struct LastWords;
 
 /// A body that ends when the daemon shuts down.
 pub(super) struct ClosingBody {
     body: Body,
     /// A gRPC client learns of the shutdown from trailers; other clients see the body cut off.
     has_trailers: bool,
+    has_last_words: bool,
     going: watch::Receiver<bool>,
     /// Created only when there is something to wait for: most bodies are complete at once.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -35,7 +41,10 @@ impl ClosingBody {
     pub(super) fn wrap(response: Response, going: watch::Receiver<bool>) -> Response {
         // gRPC-Web carries its trailers inside the body, so its body is cut off instead.
         let has_trailers = is_grpc(response.headers()) && !is_grpc_web(response.headers());
-        response.map(|body| Body::new(Self { body, has_trailers, going, end: None, has_ended: false }))
+        let has_last_words = response.extensions().get::<LastWords>().is_some();
+        response.map(|body| {
+            Body::new(Self { body, has_trailers, has_last_words, going, end: None, has_ended: false })
+        })
     }
 }
 
@@ -56,7 +65,13 @@ impl hyper::body::Body for ClosingBody {
         }
         let end = this.end.get_or_insert_with(|| {
             let mut going = this.going.clone();
-            Box::pin(async move { gone(&mut going).await })
+            let has_last_words = this.has_last_words;
+            Box::pin(async move {
+                gone(&mut going).await;
+                if has_last_words {
+                    tokio::time::sleep(limits::LAST_WORDS_WAIT).await;
+                }
+            })
         });
         ready!(end.as_mut().poll(cx));
         this.has_ended = true;

@@ -62,11 +62,6 @@ pub const BODY_WAIT: Duration = Duration::from_secs(10);
 /// How long the whole body of a request may take: 16 MB, the largest body accepted, at a slow 1 Mbit/s.
 pub const BODY_TOTAL_WAIT: Duration = Duration::from_secs(130);
 
-/// How much of a request that was answered unread is still read, and for how long: a small body that is on its way
-/// arrives, and nobody gains by sending more.
-pub const DRAIN_MAX_BYTES: usize = 64 * 1024;
-pub const DRAIN_WAIT: Duration = Duration::from_secs(1);
-
 /// How often a silent HTTP/2 connection is pinged, and how long the answer may take: half-dead clients leave.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);
@@ -95,6 +90,10 @@ pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// How many ports are tried when the default one is taken: one for each user of a shared machine who runs a
 /// daemon.
 pub const PORT_STEPS_MAX: u16 = 64;
+
+/// How long a stream that says why it ends may take for that when the daemon shuts down. It takes a moment; a client that
+/// does not read gets no more.
+pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
 
 /// Connections that may wait to be accepted.
 pub const BACKLOG: i32 = 1_024;

@@ -9,6 +9,7 @@ use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use super::traced::traced;
 use crate::access;
 
 /// Returns the router around the given services, and the hand that says whether they serve.
@@ -21,19 +22,30 @@ pub(super) async fn build(
     for service in &services {
         reporter.set_service_status(service, ServingStatus::Serving).await;
     }
-    let routes = routes
-        .add_service(health)
-        .add_service(reflection().build_v1().map_err(|error| broken(&error))?)
-        .add_service(reflection().build_v1alpha().map_err(|error| broken(&error))?);
+    let sets = [wire::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+    let reflection = http_server::Reflection::new(&sets).map_err(|error| broken(&error))?;
+    let (v1, v1alpha) = reflection.services();
+    let routes = routes.add_service(health).add_service(v1).add_service(v1alpha);
     // The guard answers for unknown paths: they have no row in the access table.
     let router = routes
         .into_axum_router()
         .reset_fallback()
+        .fallback(unserved)
         .route("/health", get(healthy))
         .layer(axum::middleware::from_fn(access::guard))
         // Outside of the guard, so that what it refuses is written down.
-        .layer(axum::middleware::from_fn_with_state(recorder, access::record));
+        .layer(axum::middleware::from_fn_with_state(recorder, access::record))
+        .layer(axum::middleware::from_fn(traced));
     Ok((router, Health { reporter, services }))
+}
+
+/// Answers for methods that have a row in the access table and are served elsewhere, such as those of a relay.
+async fn unserved(headers: HeaderMap) -> axum::response::Response {
+    let content_type = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    if content_type.starts_with(b"application/grpc") {
+        return tonic::Status::unimplemented("this method is not served here").into_http();
+    }
+    axum::response::IntoResponse::into_response(http::StatusCode::NOT_FOUND)
 }
 
 /// Reports through `grpc.health.v1` whether the daemon serves.
@@ -50,17 +62,6 @@ impl Health {
             self.reporter.set_service_status(service, ServingStatus::NotServing).await;
         }
     }
-}
-
-/// Describes our services, health, and both versions of reflection itself.
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        // Each version would list only itself.
-        .include_reflection_service(false)
-        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
 }
 
 /// Returns the full names of the services we publish.

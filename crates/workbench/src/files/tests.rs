@@ -106,9 +106,14 @@ fn folders_pipes_sockets_and_missing_files_are_refused_at_once() {
     .unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(project.root.join("socket")).unwrap();
     let root = project.open(Resolver::Kernel);
-    for path in ["src", ".", "pipe", "socket", "missing", "src/a.txt/b", "", "a\0b"] {
+    for path in ["src", ".", "pipe", "socket", "src/a.txt/b", "", "a\0b"] {
         assert_eq!(root.open_file(path).unwrap_err().code, ErrorCode::InvalidArgument, "{path:?}");
     }
+    let missing = root.open_file("missing").unwrap_err();
+    assert_eq!(
+        (missing.code, missing.message.as_str()),
+        (ErrorCode::ItemNotFound, "path: missing does not exist")
+    );
     for path in ["src", ".", "pipe", "socket", "src/a.txt/b", "", "missing/../x"] {
         assert!(root.write(path, b"x").is_err(), "{path:?}");
         assert!(root.append(path, b"x").is_err(), "{path:?}");

@@ -69,6 +69,8 @@ impl ProjectRoot {
             return Err(Error::new(ErrorCode::LimitReached, format!("content: is larger than {most} MB")));
         }
         let below = self.below(path)?;
+        // Also where a folder stands: the reason is the name.
+        self.check_protected(path, &below)?;
         let (below, mode) = match self.resolver.open(&self.folder, &below, OFlags::PATH) {
             Ok(handle) => {
                 let stat = rustix::fs::fstat(&handle).map_err(|errno| refused(path, errno))?;

@@ -32,10 +32,35 @@ pub fn distill(task: &str, outcome: &str, rows: &[Row]) -> Vec<NewMemory> {
     memories
 }
 
+/// Separates a summary from the cause of a failure.
+const CAUSE: &str = " · ";
+
+/// Longest cause that a summary names.
+const CAUSE_CHARS: usize = 200;
+
+/// Adds to the summary of a failed command what it said about the cause: its first line with an error, else its last line.
+pub fn with_cause(summary: &str, exit_code: i32, stdout: &str, stderr: &str) -> String {
+    let names_error = |line: &&str| {
+        let line = line.to_lowercase();
+        ["error", "fatal", "panic", "failed", "exception", "not found", "cannot"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let lines = || stderr.lines().chain(stdout.lines()).map(str::trim).filter(|line| !line.is_empty());
+    let last =
+        || stderr.lines().rev().chain(stdout.lines().rev()).map(str::trim).find(|line| !line.is_empty());
+    match lines().find(names_error).or_else(last) {
+        Some(cause) if exit_code != 0 => format!("{summary}{CAUSE}{}", short(cause, CAUSE_CHARS)),
+        _ => summary.to_owned(),
+    }
+}
+
 /// A command that was run, or a file that was written.
 struct Call {
     command: String,
     summary: String,
+    /// What a failed command said about the cause; empty if unknown.
+    cause: String,
     ran: bool,
     ok: bool,
 }
@@ -50,14 +75,15 @@ impl Call {
 fn call(row: &Row) -> Option<Call> {
     let input: Value = serde_json::from_str(&row.entry.input).unwrap_or_default();
     let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
-    let summary = row.entry.summary.clone();
+    let (summary, cause) = row.entry.summary.split_once(CAUSE).unwrap_or((&row.entry.summary, ""));
+    let (summary, cause) = (summary.to_owned(), cause.to_owned());
     match row.entry.operation.as_str() {
         "SafeExec.Bash" if row.entry.outcome == "ok" => {
             let ok = summary.contains("(exit 0");
-            Some(Call { command: text("cmd"), summary, ran: true, ok })
+            Some(Call { command: text("cmd"), summary, cause, ran: true, ok })
         }
         "SafeExec.Write" if row.entry.outcome == "ok" => {
-            Some(Call { command: text("path"), summary, ran: false, ok: true })
+            Some(Call { command: text("path"), summary, cause, ran: false, ok: true })
         }
         _ => None,
     }
@@ -67,12 +93,34 @@ fn call(row: &Row) -> Option<Call> {
 fn cure(failed: &Call, between: &[Call]) -> NewMemory {
     let steps: Vec<String> = between.iter().map(|call| format!("- {}", call.summary)).collect();
     let steps = if steps.is_empty() { "- running it again".to_owned() } else { steps.join("\n") };
+    let mut files: Vec<&str> =
+        between.iter().filter(|call| !call.ran).map(|call| call.command.as_str()).collect();
+    files.sort_unstable();
+    files.dedup();
     memory(
         &format!("What made `{}` work", short(&failed.command, 60)),
-        &format!("`{}` failed at first and worked after a change", short(&failed.command, 200)),
-        &format!("It failed: {}\nBetween the failure and the success:\n{steps}", failed.summary),
+        &described(
+            failed,
+            &format!("`{}` failed at first and worked after a change", short(&failed.command, 200)),
+        ),
+        &format!("{}\nFix:\n{steps}{}", problem(failed), listed("Files", &files)),
         "success",
     )
+}
+
+/// Names the problem and, if it is known, its cause.
+fn problem(failed: &Call) -> String {
+    let cause = if failed.cause.is_empty() { "unknown" } else { &failed.cause };
+    format!("Problem: {}\nCause: {cause}", failed.summary)
+}
+
+/// Adds the cause to a description, so that a search for the error finds the memory.
+fn described(failed: &Call, text: &str) -> String {
+    if failed.cause.is_empty() { text.to_owned() } else { format!("{text}: {}", failed.cause) }
+}
+
+fn listed(name: &str, items: &[&str]) -> String {
+    if items.is_empty() { String::new() } else { format!("\n{name}: {}", items.join(", ")) }
 }
 
 /// Returns the memory of a command that never worked.
@@ -80,8 +128,8 @@ fn failure(failed: &Call, task: &str) -> NewMemory {
     let about = if task.is_empty() { String::new() } else { format!(" during: {}", short(task, 200)) };
     memory(
         &format!("`{}` failed", short(&failed.command, 60)),
-        &format!("A command that failed and was not made to work{about}"),
-        &format!("{}\nCommand: {}", failed.summary, failed.command),
+        &described(failed, &format!("A command that failed and was not made to work{about}")),
+        &format!("{}\nCommand: {}\nFix: none was found", problem(failed), failed.command),
         "failure",
     )
 }
@@ -164,6 +212,26 @@ mod tests {
             ("What made `make` work", "success")
         );
         assert!(memories[1].content.contains("Wrote: a.rs"), "{}", memories[1].content);
+    }
+
+    #[test]
+    fn a_distilled_memory_names_problem_cause_fix_and_files() {
+        let summary = with_cause(
+            "Executed: make (exit 2)",
+            2,
+            "",
+            "cc -c a.c\na.c:3: error: missing semicolon\nmake: stop\n",
+        );
+        let failed = row("SafeExec.Bash", serde_json::json!({"cmd": "make"}), &summary);
+        let write = row("SafeExec.Write", serde_json::json!({"path": "src/a.c"}), "Wrote: src/a.c (3 bytes)");
+        let memories = distill("", "success", &[failed, write, bash("make", 0)]);
+        assert_eq!(
+            memories[0].content,
+            "Problem: Executed: make (exit 2)\nCause: a.c:3: error: missing semicolon\nFix:\n- Wrote: src/a.c (3 bytes)\nFiles: src/a.c"
+        );
+        assert!(memories[0].description.contains("missing semicolon"), "{}", memories[0].description);
+        assert_eq!(with_cause("ok", 0, "error", ""), "ok");
+        assert_eq!(with_cause("bad", 1, "", "one\ntwo\n"), "bad · two");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Postings {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of memories")]
-fn idf(documents: u64, holding: usize) -> f64 {
+pub(super) fn idf(documents: u64, holding: usize) -> f64 {
     let (documents, holding) = (documents as f64, holding as f64);
     let idf = ((documents - holding + 0.5) / (holding + 0.5)).ln();
     if idf <= 0.0 { IDF_MIN } else { idf }

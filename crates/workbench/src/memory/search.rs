@@ -9,10 +9,10 @@ use domain::{Error, Timestamp};
 use rusqlite::Connection;
 
 use super::index::{Allowed, Filter, Index, best};
-use super::{Memories, faded, stored};
+use super::{Memories, faded, postings, stored};
 use crate::limits;
 use crate::place::{Scope, WorkPlace};
-use crate::vectors::Vector;
+use crate::vectors::{self, Vector};
 use crate::words;
 
 /// The parameters of a search.
@@ -41,11 +41,13 @@ pub struct FoundMemory {
     pub score: f32,
 }
 
-/// The weights of similarity and words, and the minimum similarity and score of a result.
-const BY_VECTOR: f32 = 0.6;
-const BY_WORDS: f32 = 0.4;
-const SIMILARITY_MIN: f32 = 0.18;
-const SCORE_MIN: f32 = 0.14;
+/// The weights of similarity and words, and the minimum similarity and score of a result. Vectors of words alone have a part in
+/// common more often, since terms of one field are explained with the same words.
+const BY_VECTOR: f32 = 0.85;
+const BY_WORDS: f32 = 0.15;
+const SIMILARITY_MIN: f32 = 0.12;
+const WORDS_SIMILARITY_MIN: f32 = 0.22;
+const SCORE_MIN: f32 = 0.07;
 
 /// Qdrant normalizes vectors before it compares them; our rounded ones are slightly shorter or longer.
 const ROUNDING: f32 = 0.9;
@@ -79,12 +81,18 @@ impl Memories {
         match (&self.mirror, vector) {
             (None, _) => Source::Held,
             (Some(mirror), Some(vector)) if !vector.is_empty() => {
-                let named = mirror.nearest(vector, search, SIMILARITY_MIN * ROUNDING).await;
+                let least = similarity_min(self.embedder.name());
+                let named = mirror.nearest(vector, search, least * ROUNDING).await;
                 named.map_or(Source::Stored, Source::Named)
             }
             (Some(_), _) => Source::Stored,
         }
     }
+}
+
+/// Returns from which similarity on two texts have something to do with each other, by vectors of this embedder.
+fn similarity_min(embedder: &str) -> f32 {
+    if embedder == vectors::MODEL { WORDS_SIMILARITY_MIN } else { SIMILARITY_MIN }
 }
 
 /// Where vectors are.
@@ -108,16 +116,17 @@ impl Near<'_> {
     /// Returns the most similar memories, best first.
     fn all(&self, index: &Index, db: &Connection, allowed: &Allowed) -> rusqlite::Result<Vec<(i64, f32)>> {
         let Some(vector) = self.vector else { return Ok(Vec::new()) };
+        let least = similarity_min(self.embedder);
         match &self.source {
-            Source::Held => Ok(index.nearest(vector, allowed, SIMILARITY_MIN)),
-            Source::Stored => stored::nearest(db, index, self.embedder, vector, allowed, SIMILARITY_MIN),
+            Source::Held => Ok(index.nearest(vector, allowed, least)),
+            Source::Stored => stored::nearest(db, index, self.embedder, vector, allowed, least),
             Source::Named(keys) => {
                 let mut found = Vec::new();
                 for key in keys.iter().filter(|key| index.allows(**key, allowed)) {
                     let similarity = stored::similarity(db, *key, self.embedder, vector)?;
                     found.extend(similarity.map(|similarity| (*key, similarity)));
                 }
-                found.retain(|(_, similarity)| *similarity >= SIMILARITY_MIN);
+                found.retain(|(_, similarity)| *similarity >= least);
                 Ok(best(found))
             }
         }
@@ -178,13 +187,14 @@ fn rank(
 /// Returns memories that contain words of the query, each with the share of the query's weight it contains,
 /// at most 1.
 fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Result<Vec<(i64, f32)>> {
-    let mut terms: Vec<(u32, String)> = words::terms(query)
-        .into_iter()
-        .map(|term| (index.frequency(&term), term))
-        .filter(|(frequency, _)| *frequency > 0)
-        .collect();
+    let mut terms: Vec<(u32, String)> =
+        words::terms(query).into_iter().map(|term| (index.frequency(&term), term)).collect();
     terms.sort_unstable();
     terms.dedup();
+    // What no memory contains counts, too: a memory that has one word of ten matches little.
+    let whole: f64 =
+        terms.iter().map(|(frequency, _)| postings::idf(index.documents(), *frequency as usize)).sum();
+    terms.retain(|(frequency, _)| *frequency > 0);
     let mut postings = 0;
     terms.retain(|(frequency, _)| {
         postings += u64::from(*frequency);
@@ -201,7 +211,7 @@ fn by_words(index: &Index, connection: &Connection, query: &str) -> rusqlite::Re
         by_full_text(connection, &terms)?
     };
     // A lower bm25 is better.
-    let best = rows.iter().map(|(_, score)| -score).fold(f64::MIN_POSITIVE, f64::max);
+    let best = rows.iter().map(|(_, score)| -score).fold(whole.max(f64::MIN_POSITIVE), f64::max);
     #[allow(clippy::cast_possible_truncation, reason = "a share of 1")]
     let share = |score: f64| (-score / best).clamp(0.0, 1.0) as f32;
     Ok(rows.into_iter().map(|(key, score)| (key, share(score))).collect())

@@ -3,12 +3,12 @@
 use super::*;
 use crate::place::Scope;
 
-struct Bank {
+pub(super) struct Bank {
     dir: tempfile::TempDir,
-    memories: Memories,
+    pub(super) memories: Memories,
 }
 
-const NOW: Timestamp = Timestamp(1_800_000_000_000_000);
+pub(super) const NOW: Timestamp = Timestamp(1_800_000_000_000_000);
 const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 
 async fn open(dir: tempfile::TempDir) -> Bank {
@@ -17,11 +17,11 @@ async fn open(dir: tempfile::TempDir) -> Bank {
     Bank { dir, memories: Memories::new(store, Embedder::Words, None) }
 }
 
-async fn bank() -> Bank {
+pub(super) async fn bank() -> Bank {
     open(tempfile::tempdir().unwrap()).await
 }
 
-fn place(project: &str) -> WorkPlace {
+pub(super) fn place(project: &str) -> WorkPlace {
     WorkPlace { tenant: String::new(), team: String::new(), project: project.into() }
 }
 

@@ -86,6 +86,11 @@ pub fn concepts(term: &str) -> &'static [u16] {
     CONCEPTS.get(term).map_or(&[], Vec::as_slice)
 }
 
+/// Returns the words of a concept.
+pub fn words_of(concept: u16) -> std::str::Split<'static, char> {
+    GROUPS.get(usize::from(concept)).copied().unwrap_or_default().split(' ')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

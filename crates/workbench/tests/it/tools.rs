@@ -41,7 +41,7 @@ async fn workbench() -> TestWorkbench {
         refs: refs::RefLimits::default(),
         store: storage::Store::open(&dir.path().join("daemon.db")).unwrap(),
         ttl: workbench::sessions::SessionTtl::default(),
-        policies: workbench::policy::Policies::new(None).unwrap(),
+        policies: workbench::policy::UserPolicies::new(None).unwrap(),
         embedder: workbench::embed::Embedder::Words,
         qdrant: None,
     };
@@ -82,7 +82,6 @@ async fn a_command_is_answered_in_tiers() {
     let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
     assert_eq!(workbench.content(&answer.stdout.ref_id).await, expected);
     assert_eq!(answer.stderr.preview, "problem\n");
-    assert!(answer.tokens_used > 100 && answer.tokens_used < 1000, "{}", answer.tokens_used);
     assert_eq!((answer.exit_code, answer.timed_out, answer.tier.name()), (0, false, "namespaces"));
 }
 

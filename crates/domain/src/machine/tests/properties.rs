@@ -21,6 +21,24 @@ const LINES: &[&str] = &[
     "steer more",
     "steer_with a.txt more",
     "cancel",
+    "or_queue next",
+    "queue add later",
+    "queue add last",
+    "queue edit 1 changed",
+    "queue move 2 1",
+    "queue drop 1",
+    "queue pause",
+    "queue resume",
+    "budget tokens=60",
+    "budget minutes=1 calls=2",
+    "budget tokens=0 minutes=0 calls=0",
+    "budget calls=9",
+    "archive on",
+    "timer budget",
+    "timer rate_limit",
+    "agent limited 30 busy",
+    "agent limited never busy",
+    "answer 1 budget=Leave",
     "compact",
     "decide 1 allow_once by anna",
     "decide 2 allow_session by anna",
@@ -86,6 +104,10 @@ const LINES: &[&str] = &[
     "agent thinking x",
     "agent tool c1 Bash",
     "agent tool c2 Read",
+    "agent sub_tool c3 Bash",
+    "agent result c3 ok x",
+    r#"agent sub_ask n8 Bash {"command":"make"}"#,
+    "agent worker_done w1",
     "agent progress c1 x",
     "agent result c1 ok x",
     "agent result c2 failed x",
@@ -112,6 +134,8 @@ const LINES: &[&str] = &[
     "agent compacted x",
     "agent worker w1",
     "agent log x",
+    "agent waits OBEY-2034 the rate limit is reached",
+    "agent waits OBEY-2032 the model cannot be reached",
     "agent unparsed x",
     "agent broken x",
 ];
@@ -126,7 +150,7 @@ const WAYS: &[&[&str]] = &[
     &["start", "launched 42", "agent ready", "stop now", "exit 0"],
 ];
 
-fn scripts() -> impl Strategy<Value = Vec<&'static str>> {
+pub(super) fn scripts() -> impl Strategy<Value = Vec<&'static str>> {
     let specs = proptest::sample::select(vec![
         "spec",
         "spec launch=on_prompt",
@@ -149,11 +173,16 @@ struct Witness {
     turns: u64,
     turn: Option<TurnId>,
     calls: BTreeSet<CallId>,
+    /// Calls that no turn ends.
+    background: BTreeSet<CallId>,
+    workers: BTreeSet<String>,
     requests_opened: u64,
     requests: BTreeSet<RequestId>,
     settled: BTreeSet<RequestId>,
     armed: BTreeMap<&'static str, ()>,
     killed: bool,
+    /// The agent, which ran in a former daemon, is not started again yet.
+    is_unlaunched: bool,
 }
 
 impl Witness {
@@ -170,7 +199,9 @@ impl Witness {
                 Effect::Disarm(timer) => drop(self.armed.remove(name(*timer))),
                 Effect::Terminate(StopStep::Kill) => self.killed = true,
                 Effect::Launch { .. } => self.killed = false,
-                Effect::Tell(_) | Effect::Terminate(StopStep::Ask | StopStep::Term) => {}
+                Effect::Tell(_)
+                | Effect::RaiseSharedBudget { .. }
+                | Effect::Terminate(StopStep::Ask | StopStep::Term) => {}
             }
         }
     }
@@ -194,15 +225,22 @@ impl Witness {
             EventKind::TurnEnded { turn, .. } => {
                 assert_eq!(self.turn.take(), Some(*turn), "a turn ended that was not open");
                 assert!(self.calls.is_empty(), "calls outlived their turn: {:?}", self.calls);
-                assert!(self.requests.is_empty(), "requests outlived their turn: {:?}", self.requests);
+                let outlives = self.state.requests.values().find(|pending| pending.turn == Some(*turn));
+                assert!(outlives.is_none(), "a request outlived its turn: {outlives:?}");
             }
-            EventKind::ToolStarted { call, .. } => {
-                assert!(self.turn.is_some(), "call {call} started outside of a turn");
-                assert!(self.calls.insert(call.clone()), "call {call} started twice");
+            EventKind::ToolStarted { call, parent, .. } => {
+                let known = self.calls.contains(call) || self.background.contains(call);
+                assert!(!known, "call {call} started twice");
+                let of_turn = self.turn.is_some() && parent.is_none();
+                let calls = if of_turn { &mut self.calls } else { &mut self.background };
+                calls.insert(call.clone());
             }
             EventKind::ToolFinished { call, .. } => {
-                assert!(self.calls.remove(call), "call {call} finished twice, or never started");
+                let known = self.calls.remove(call) || self.background.remove(call);
+                assert!(known, "call {call} finished twice, or never started");
             }
+            EventKind::WorkerStarted { worker, .. } => drop(self.workers.insert(worker.clone())),
+            EventKind::WorkerFinished { worker, .. } => drop(self.workers.remove(worker)),
             EventKind::RequestOpened { request, .. } => {
                 assert_eq!(request.0, self.requests_opened + 1, "requests are counted without gaps");
                 self.requests_opened = request.0;
@@ -229,6 +267,8 @@ impl Witness {
         assert_eq!(has_turn.unwrap_or(self.turn.is_some()), self.turn.is_some(), "in {:?}", state.status);
         if !state.status.has_agent() {
             assert!(self.requests.is_empty(), "nobody is left to hear an answer");
+            assert!(self.background.is_empty(), "calls outlived their agent: {:?}", self.background);
+            assert!(self.workers.is_empty(), "workers outlived their agent: {:?}", self.workers);
             assert_eq!(state.pid, 0, "a session without an agent names a process");
             assert!(self.armed.is_empty(), "timers run in {:?}: {:?}", state.status, self.armed);
         }
@@ -256,6 +296,19 @@ impl Witness {
         if permissions && upkeep.attended_wait.is_some() && upkeep.unattended_wait.is_some() {
             assert!(armed(Timer::Answer), "nothing bounds the wait for an answer");
         }
+        let limited_time = play.machine.state().budget_of(play.machine.spec()).work_ms.is_some();
+        if state.status == Status::Working && limited_time {
+            let is_interrupted = state.turn.as_ref().is_some_and(|turn| turn.interrupted.is_some());
+            assert!(armed(Timer::Budget) || is_interrupted, "nothing bounds the working time");
+        }
+        let is_parked = state.status == Status::Running && state.rate_limit.is_some();
+        assert_eq!(armed(Timer::RateLimit), is_parked, "a rate limit is waited for without a timer, or not");
+        let queue = &state.queue;
+        let waits = state.status == Status::Running && !queue.entries.is_empty();
+        assert!(
+            !waits || queue.paused.is_some() || is_parked || self.is_unlaunched,
+            "a queued prompt waits for nothing"
+        );
         assert_eq!(armed(Timer::Tool), state.tool_calls.deadline().is_some());
         assert_eq!(armed(Timer::Idle), state.status == Status::Running && upkeep.idle_wait.is_some());
         if matches!(state.status, Status::Starting | Status::Running | Status::Working) {
@@ -275,6 +328,8 @@ fn name(timer: Timer) -> &'static str {
         Timer::Answer => "answer",
         Timer::Idle => "idle",
         Timer::Tool => "tool",
+        Timer::Budget => "budget",
+        Timer::RateLimit => "rate_limit",
     }
 }
 
@@ -309,7 +364,9 @@ fn play(script: &[&str]) {
             input if is_comeback(&input) => {
                 witness.armed.clear();
                 witness.killed = false;
+                witness.is_unlaunched = matches!(input, Input::Revived);
             }
+            Input::Launched { .. } => witness.is_unlaunched = false,
             _ => {}
         }
         let before = play.machine.clone();
@@ -325,7 +382,7 @@ fn play(script: &[&str]) {
 }
 
 /// `PROPTEST_CASES` asks for more than an ordinary run. A failure is kept as a script, not as a seed.
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(2_000), failure_persistence: None, ..default }
 }

@@ -131,7 +131,7 @@ fn a_stop_of_an_agent_inside_the_daemon_is_over_with_the_daemon() {
         "given grace
          agent ask n1 Bash
          revived",
-        r#"request 1 permission Bash
+        r#"request 1 permission Bash; disarm grace; ask to leave; arm ask 1.3s
            request 1 withdrawn by agent; turn 1 interrupted error "the session was stopped"; STOPPING→STOPPED"#,
     );
 }

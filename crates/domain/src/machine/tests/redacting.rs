@@ -104,8 +104,13 @@ fn a_prompt_that_waits_for_its_agent_reaches_it_unchanged() {
     session.apply(Input::Launched { pid: 7 });
     session.apply(prompt("and be quick", WhenBusy::Steer));
     assert!(!serde_json::to_string(session.machine.state()).unwrap().contains("hunter2"));
-    let (native_session, model, version) = (String::new(), String::new(), String::new());
-    let ready = session.apply(Input::Agent(AgentEvent::Ready { native_session, model, version }));
+    let ready = AgentEvent::Ready {
+        native_session: String::new(),
+        model: String::new(),
+        version: String::new(),
+        resolved_model: String::new(),
+    };
+    let ready = session.apply(Input::Agent(ready));
     let prompt = AgentInput::Prompt { text: "use hunter2\n\nand be quick".into(), attachments: Vec::new() };
     assert!(ready.effects.contains(&Effect::Tell(prompt)), "{ready:?}");
     assert!(session.records.iter().all(|kind| !format!("{kind:?}").contains("hunter2")));

@@ -8,7 +8,6 @@
 mod read;
 mod show;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -19,7 +18,8 @@ use crate::error::Error;
 use crate::id::SessionId;
 use crate::machine::{Effect, Input, Machine};
 use crate::permission::Mode;
-use crate::session::{LaunchPolicy, ProviderKind, SessionSpec, Timeouts};
+use crate::session::{LaunchPolicy, ProviderKind, SessionSpec};
+use crate::shared_budget::{SharedScope, UsedUpBudget};
 use crate::time::Timestamp;
 
 /// Runs a script and compares the effects with the expected ones, line by line.
@@ -97,6 +97,7 @@ impl Play {
         match word {
             "spec" => self.change_spec(rest),
             "given" => self.given(rest),
+            "shared" => self.machine.set_shared_budget(shared_budget(rest)),
             "after" => self.now = self.now.after(Duration::from_secs(rest.parse().expect("seconds"))),
             _ => {
                 let input = input(line);
@@ -161,27 +162,16 @@ pub(super) fn is_comeback(input: &Input) -> bool {
     matches!(input, Input::Reattached | Input::Revived)
 }
 
-fn spec() -> SessionSpec {
+pub(super) fn spec() -> SessionSpec {
     SessionSpec {
-        id: SessionId::new("sess_1"),
-        campaign_id: None,
-        provider: ProviderKind::Scripted,
-        model: String::new(),
         name: "test".to_owned(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
-        root: "/repo".into(),
-        working_dir: "/repo".into(),
-        provider_config: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        max_tokens: 0,
-        timeout: None,
-        mode: Mode::Supervised,
-        launch: LaunchPolicy::Now,
-        upkeep: Timeouts::default(),
-        containment: crate::Containment::default(),
-        scrub: None,
-        created_at: Timestamp(0),
+        ..SessionSpec::new(SessionId::new("sess_1"), ProviderKind::Scripted, "/repo".into())
     }
+}
+
+/// Reads a used-up shared budget: its scope, or "none".
+fn shared_budget(scope: &str) -> Option<UsedUpBudget> {
+    let scope = SharedScope::parse(scope)?;
+    let what = format!("the {} has used 5 of its 5 tokens", scope.name());
+    Some(UsedUpBudget { scope, what, renewed: "10 tokens".to_owned(), remedy: "obey budget".to_owned() })
 }

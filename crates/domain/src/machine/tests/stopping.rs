@@ -293,3 +293,29 @@ fn an_agent_that_knows_why_it_cannot_start_says_so() {
     assert_eq!(session.state().error, "OBEY-2003: no model x");
     assert_eq!(session.state().error_code, Some(ErrorCode::ModelUnsupported));
 }
+
+#[test]
+fn a_graceful_stop_waits_for_no_answer() {
+    check(
+        "given working
+         agent ask n1 Bash
+         stop graceful",
+        "request 1 permission Bash
+         disarm start; disarm deadline; WORKING→STOPPING; ask to leave; arm ask 1.3s",
+    );
+    check(
+        "given grace
+         agent ask n1 Bash",
+        "request 1 permission Bash; disarm grace; ask to leave; arm ask 1.3s",
+    );
+    // A turn that is being ended is waited for.
+    check(
+        "given working
+         agent ask n1 Bash
+         cancel
+         stop graceful",
+        "request 1 permission Bash
+         interrupt 1 cancelled; tell interrupt; arm interrupt 10s
+         disarm start; disarm deadline; WORKING→STOPPING; arm grace 30s",
+    );
+}

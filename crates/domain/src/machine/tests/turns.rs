@@ -29,7 +29,7 @@ fn a_prompt_opens_a_turn_and_its_end_makes_the_session_idle() {
 
 #[test]
 fn a_prompt_needs_an_idle_session() {
-    for status in ["starting", "working", "stopping", "grace", "stopped", "failed"] {
+    for status in ["working", "stopping", "grace", "stopped", "failed"] {
         let name = after(&format!("given {status}")).state().status.name();
         check(
             &format!("given {status}\nprompt hi"),
@@ -239,27 +239,131 @@ fn a_call_starts_once_and_finishes_once() {
          agent result c2 ok never started
          agent tool c1 Bash",
         r#"call c1 Bash
-           unparsed {"raw":"ToolStarted { call: c1, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}
+           unparsed {"raw":"{\"report\":\"tool_started\",\"call\":\"c1\",\"tool\":\"Bash\",\"input\":{}}"}
            call c1 Bash ok "a"
-           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"a\" }"}
-           unparsed {"raw":"ToolFinished { call: c2, ok: true, output: \"never started\" }"}
+           unparsed {"raw":"{\"report\":\"tool_finished\",\"call\":\"c1\",\"ok\":true,\"output\":\"a\"}"}
+           unparsed {"raw":"{\"report\":\"tool_finished\",\"call\":\"c2\",\"ok\":true,\"output\":\"never started\"}"}
            call c1 Bash"#,
     );
 }
 
 #[test]
-fn a_call_lives_within_a_turn() {
+fn a_call_of_the_agent_ends_with_its_turn() {
     check(
         "given working
          agent tool c1 Bash
          agent done
-         agent result c1 ok late
-         agent tool c2 Bash",
+         agent result c1 ok late",
         r#"call c1 Bash
            disarm interrupt; call c1 Bash failed "not finished when the turn ended"; turn 1 completed
            ; WORKING→RUNNING
-           unparsed {"raw":"ToolFinished { call: c1, ok: true, output: \"late\" }"}
-           unparsed {"raw":"ToolStarted { call: c2, tool: \"Bash\", input: Object {}, title: \"\", parent: None }"}"#,
+           unparsed {"raw":"{\"report\":\"tool_finished\",\"call\":\"c1\",\"ok\":true,\"output\":\"late\"}"}"#,
+    );
+}
+
+#[test]
+fn a_call_between_turns_is_a_call() {
+    check(
+        "given running
+         agent tool c1 Bash
+         agent result c1 ok a",
+        r#"call c1 Bash
+           call c1 Bash ok "a""#,
+    );
+}
+
+#[test]
+fn a_call_of_a_worker_outlives_the_turn() {
+    check(
+        "given working
+         agent sub_tool c1 Bash
+         agent done
+         agent result c1 ok a",
+        r#"call c1 Bash
+           disarm interrupt; turn 1 completed; WORKING→RUNNING
+           call c1 Bash ok "a""#,
+    );
+}
+
+#[test]
+fn a_request_of_a_worker_outlives_the_turn_and_reaches_it() {
+    check(
+        "given working
+         agent sub_ask n1 Bash
+         agent ask n2 Edit
+         agent done
+         prompt go on
+         agent done
+         decide 1 allow_once",
+        r#"request 1 permission Bash
+           request 2 permission Edit
+           disarm interrupt; request 2 withdrawn by agent; turn 1 completed; WORKING→RUNNING
+           turn 2 "go on"; RUNNING→WORKING; tell prompt "go on"
+           disarm interrupt; turn 2 completed; WORKING→RUNNING
+           request 1 allowed once by ; tell n1 allowed once"#,
+    );
+}
+
+#[test]
+fn a_prompt_that_comes_while_the_agent_starts_waits_for_it() {
+    check(
+        "given starting
+         prompt hi
+         agent ready",
+        r#"turn 1 "hi"
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi""#,
+    );
+    check(
+        "spec launch=on_prompt
+         prompt one
+         cancel
+         prompt two
+         launched 42
+         agent ready",
+        r#"turn 1 "one"; CREATED→STARTING; launch; arm start 60s
+           turn 1 cancelled error "cancelled before the agent was ready"
+           turn 2 "two"
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "two""#,
+    );
+}
+
+#[test]
+fn workers_end_with_their_agent() {
+    check(
+        "given running
+         agent worker w1
+         agent sub_tool c1 Bash
+         agent sub_ask n1 Bash
+         exit 0",
+        r#"worker_started {"call":null,"title":"","worker":"w1"}
+           call c1 Bash
+           request 1 permission Bash
+           disarm all; agent exited 0; request 1 withdrawn by agent; call c1 Bash failed "not finished when the agent ended"
+           ; worker_finished {"ok":false,"summary":"ended with its agent","worker":"w1"}; RUNNING→STOPPED"#,
+    );
+}
+
+#[test]
+fn a_session_with_a_busy_worker_is_not_ended_for_idleness() {
+    check(
+        "spec launch=on_prompt idle=900
+         prompt hi
+         launched 42
+         agent ready
+         agent worker w1
+         agent done
+         timer idle
+         agent worker_done w1
+         timer idle",
+        r#"turn 1 "hi"; CREATED→STARTING; launch; arm start 60s
+           agent started 42
+           disarm start; agent ready; STARTING→WORKING; tell prompt "hi"
+           worker_started {"call":null,"title":"","worker":"w1"}
+           disarm interrupt; turn 1 completed; WORKING→RUNNING; arm idle 900s
+           arm idle 900s
+           worker_finished {"ok":true,"summary":"","worker":"w1"}
+           disarm start; disarm deadline; RUNNING→STOPPING; disarm idle; ask to leave; arm ask 1.3s"#,
     );
 }
 

@@ -145,3 +145,20 @@ fn what_is_no_pattern_is_refused_by_name() {
         assert!(error.message.starts_with("allowed_tools: "), "{error}");
     }
 }
+
+#[test]
+fn an_approval_to_read_or_edit_files_covers_no_command() {
+    let lie = json!({"command": "touch pwned", "file_path": "src/a"});
+    for (pattern, tool) in [
+        ("Read", "Read"),
+        ("Read(**)", "Read"),
+        ("Grep(**)", "Grep"),
+        ("Edit(src/**)", "Edit"),
+        ("Write", "Write"),
+    ] {
+        assert!(surely(pattern, tool, &json!({"file_path": "src/a"})), "{pattern}");
+        assert!(!surely(pattern, tool, &lie), "{pattern} covers a command");
+        assert!(!surely(pattern, tool, &json!({"cmd": ["rm", "-rf", "."], "file_path": "src/a"})));
+    }
+    assert!(super::is_reading("Read", &json!({"file_path": "a"})) && !super::is_reading("Read", &lie));
+}

@@ -102,8 +102,7 @@ async fn a_reader_of_events_that_are_gone_is_told_and_does_not_hang() {
     log.restart();
     let key = log.key;
     let prune = move |connection: &rusqlite::Connection| {
-        connection
-            .execute("DELETE FROM agent_activities WHERE id <= ?1", [(key << storage::limits::SEQ_BITS) + 4])
+        connection.execute("DELETE FROM journal WHERE id <= ?1", [(key << storage::limits::SEQ_BITS) + 4])
     };
     soon(store.write(Durability::Soon, prune)).await.unwrap();
     for from in 0..4 {

@@ -21,6 +21,7 @@ fn large_kinds(text: &str) -> Vec<EventKind> {
         automatic: false,
         ask,
         proposals: Vec::new(),
+        advice: domain::permission::PermissionAdvice::default(),
     };
     let permission = PermissionSubject {
         call: None,

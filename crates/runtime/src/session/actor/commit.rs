@@ -8,22 +8,36 @@ fn cannot_seal(error: &std::io::Error) -> Error {
 }
 
 impl Actor {
-    /// Commits a step once. On an error nothing was written, and the caller must undo the step.
-    pub(super) async fn commit(&mut self, plan: &mut StepPlan, durability: Durability) -> Result<(), Error> {
-        self.complete(plan);
-        self.complete_sealed(plan).map_err(|error| cannot_seal(&error))?;
-        let write = std::mem::take(&mut plan.write);
-        self.services.store.write_session(durability, Arc::new(write)).await?;
-        self.forget_keys();
+    /// Commits a step that was decided on a copy of the state; the copy then replaces the state. On an error nothing was
+    /// written and nothing has changed.
+    pub(super) async fn commit(
+        &mut self,
+        mut copy: Box<ActorState>,
+        plan: &mut StepPlan,
+    ) -> Result<(), Error> {
+        copy.complete(plan, self.key, &self.share);
+        let sealed = copy.complete_sealed(plan, &self.scrubbing, &self.agent);
+        let write = Arc::new(std::mem::take(&mut plan.write));
+        let written = match sealed {
+            Ok(()) => self.services.store.write_session(Durability::Synced, Arc::clone(&write)).await,
+            Err(error) => Err(cannot_seal(&error)),
+        };
+        if written.is_err() {
+            // The copy may have made a key.
+            self.state.seal.sweep_again();
+            return written;
+        }
+        self.state = copy;
+        self.note_committed(&write);
         Ok(())
     }
 
     /// Commits what has happened. Retries until the disk accepts it: the agent's output is safe in its spool.
     pub(super) async fn commit_at_last(&mut self, plan: &mut StepPlan) {
-        self.complete(plan);
-        while let Err(error) = self.complete_sealed(plan) {
+        self.state.complete(plan, self.key, &self.share);
+        while let Err(error) = self.state.complete_sealed(plan, &self.scrubbing, &self.agent) {
             let error = cannot_seal(&error);
-            tracing::error!(session = %self.machine.spec().id, %error, detail = "sealing", "cannot write; trying again");
+            tracing::error!(session = %self.state.machine.spec().id, %error, detail = "sealing", "cannot write; trying again");
             self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
         }
         let write = Arc::new(std::mem::take(&mut plan.write));
@@ -36,9 +50,9 @@ impl Actor {
                 store.write_session(Durability::Soon, attempt).await
             };
             match result {
-                Ok(()) => return self.forget_keys(),
+                Ok(()) => return self.note_committed(&write),
                 Err(error) => {
-                    tracing::error!(session = %self.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
+                    tracing::error!(session = %self.state.machine.spec().id, %error, detail = error.detail, "cannot write; trying again");
                     self.refuse_for(limits::STORE_RETRY_WAIT, &error).await;
                 }
             }
@@ -59,30 +73,44 @@ impl Actor {
         }
     }
 
-    /// Adds the current position and, if it changed, the state to the write.
-    pub(super) fn complete(&mut self, plan: &mut StepPlan) {
-        let (spec, state) = (self.machine.spec(), self.machine.state());
-        plan.write.key = self.key;
-        plan.write.last_seq = self.seq;
-        plan.write.last_activity_at = state.last_activity_at;
-        if plan.state_changed {
-            let columns = StateColumns::of(spec, state, self.run, self.next_write_id);
-            plan.write.state = Some(Box::new(columns));
+    /// Notes what follows from a completed write.
+    fn note_committed(&mut self, write: &SessionWrite) {
+        if let (AgentHandle::Process(process), Some(mark)) = (&mut self.agent, &write.spool) {
+            process.note_mark(mark);
         }
+        self.forget_keys();
     }
 
     /// Makes committed events visible.
     pub(super) fn publish(&mut self, plan: &mut StepPlan) -> Vec<Arc<domain::Event>> {
         let events = std::mem::take(&mut plan.events);
         let originals = std::mem::take(&mut plan.originals);
+        self.measured.note(self.state.machine.spec(), &events, originals.len());
         if plan.state_changed || !originals.is_empty() {
-            self.originals.keep(originals, &self.machine.originals().asks);
+            self.originals.keep(originals, &self.state.machine.originals().asks);
         }
         if plan.state_changed {
-            self.snapshot.send_replace(Arc::new(snapshot_of(&self.machine, self.seq)));
+            self.share.note(&self.services.budgets, &self.state.machine, &plan.spending);
+            self.snapshot.send_replace(Arc::new(snapshot_of(&self.state.machine, self.state.seq)));
         }
         self.stream.publish(events.clone());
+        self.publish_overview(&events, plan.state_changed);
+        if !events.is_empty() {
+            self.services.history.note(self.key);
+        }
         events
+    }
+
+    /// Makes what lists show of the session visible; after its events, so that nothing is shown that is not in the
+    /// journal.
+    fn publish_overview(&self, events: &[Arc<domain::Event>], state_changed: bool) {
+        let (overview, state) = (&self.services.overview, self.state.machine.state());
+        let at = events.last().map(|event| event.at);
+        if state_changed {
+            overview.change(SessionFacts::of(self.state.machine.spec(), state), self.state.seq, at);
+        } else if let Some(at) = at {
+            overview.stream(&self.state.machine.spec().id, &state.last_line.text, self.state.seq, at);
+        }
     }
 
     /// Executes the actions of a committed step, in order.
@@ -109,6 +137,7 @@ impl Actor {
                 AfterCommit::Terminate(step) => self.terminate(step),
                 AfterCommit::Arm(timer, wait) => self.timers.arm(timer, wait),
                 AfterCommit::Disarm(timer) => self.timers.disarm(timer),
+                AfterCommit::RaiseSharedBudget { scope, by } => self.raise_shared_budget(scope, by).await,
             }
         }
     }

@@ -3,56 +3,72 @@
 
 use super::*;
 
+/// One step that is being decided: what it is decided on, and the plan that comes of it.
+pub(super) struct StepDecision<'a> {
+    pub(super) state: &'a mut ActorState,
+    pub(super) plan: &'a mut StepPlan,
+    pub(super) agent: &'a AgentHandle,
+    pub(super) scrubbing: &'a mut Scrubbing,
+    pub(super) services: &'a SessionServices,
+}
+
 impl Actor {
+    /// Decides on the state itself, for what has happened and is not taken back.
+    pub(super) fn decision<'a>(&'a mut self, plan: &'a mut StepPlan) -> StepDecision<'a> {
+        let Self { state, agent, scrubbing, services, .. } = self;
+        StepDecision { state, plan, agent, scrubbing, services }
+    }
+}
+
+impl StepDecision<'_> {
     /// Handles an input that cannot be refused. The end of a streamed text may be held back by the scrubber.
-    pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) {
+    pub(super) fn decide_unrefusable(&mut self, at: Timestamp, input: Input) {
         match input {
             Input::Agent(event) => {
                 for Clean { event, original } in self.scrubbing.take(event) {
-                    self.decide_clean(at, Input::Agent(event), original, plan);
+                    self.decide_clean(at, Input::Agent(event), original);
                 }
             }
             Input::AgentExited(_) | Input::LaunchFailed(_) | Input::Revived => {
-                self.finish_texts(at, plan);
-                self.decide_clean(at, input, None, plan);
+                self.finish_texts(at);
+                self.decide_clean(at, input, None);
             }
-            other => self.decide_clean(at, other, None, plan),
+            other => self.decide_clean(at, other, None),
         }
     }
 
     /// Releases the held-back end of every text, because nothing more will follow.
-    pub(super) fn finish_texts(&mut self, at: Timestamp, plan: &mut StepPlan) {
+    pub(super) fn finish_texts(&mut self, at: Timestamp) {
         let mut rest = Vec::new();
         self.scrubbing.finish_all(&mut rest);
         for Clean { event, original } in rest {
-            self.decide_clean(at, Input::Agent(event), original, plan);
+            self.decide_clean(at, Input::Agent(event), original);
         }
     }
 
     /// Asks the rules about something clean that cannot be refused. `original` is its text with its secrets.
-    pub(super) fn decide_clean(
-        &mut self,
-        at: Timestamp,
-        input: Input,
-        original: Option<String>,
-        plan: &mut StepPlan,
-    ) {
-        let id = self.machine.spec().id.clone();
-        let input = permissions::with_evaluation(&self.services.settings, self.machine.spec(), input);
-        let decided = match self.machine.apply_redacting(at, input, self.scrubbing.redact()) {
+    pub(super) fn decide_clean(&mut self, at: Timestamp, input: Input, original: Option<String>) {
+        let input = permissions::with_evaluation(&self.services.settings, self.state.machine.spec(), input);
+        let input = self.with_estimate(input);
+        self.state.machine.set_shared_budget(self.services.budgets.used_up(self.state.machine.spec()));
+        let decided = match self.state.machine.apply_redacting(at, input, self.scrubbing.redact()) {
             Ok(decided) => decided,
             Err(error) => {
-                tracing::error!(session = %id, %error, "the rules refused what had happened");
+                let session = &self.state.machine.spec().id;
+                tracing::error!(%session, %error, "the rules refused what had happened");
                 return;
             }
         };
-        self.note_originals(&decided, original, plan);
+        self.note_originals(&decided, original);
         let mut unbegun = None;
         for effect in decided.effects {
             let begins = matches!(&effect, Effect::Tell(AgentInput::Prompt { .. } | AgentInput::Compact));
-            match self.apply_effect(at, effect, plan) {
+            match self.apply_effect(at, effect) {
                 Err(error) if begins => unbegun = Some(error),
-                Err(error) => tracing::warn!(session = %id, %error, "the agent cannot be told"),
+                Err(error) => {
+                    let session = &self.state.machine.spec().id;
+                    tracing::warn!(%session, %error, "the agent cannot be told");
+                }
                 Ok(()) => {}
             }
         }
@@ -60,84 +76,89 @@ impl Actor {
             // The prompt was accepted long ago; its turn reports why it could not start.
             let (reason, text, error) = (EndReason::Failed, String::new(), error.to_string());
             let ended = AgentEvent::TurnEnded { reason, text, error };
-            self.decide_unrefusable(at, Input::Agent(ended), plan);
+            self.decide_unrefusable(at, Input::Agent(ended));
         }
     }
 
+    /// Adds the estimated cost to a usage that the agent reports without one.
+    fn with_estimate(&self, mut input: Input) -> Input {
+        if let Input::Agent(AgentEvent::Usage { usage, .. }) = &mut input
+            && let Some(prices) = self.services.prices.get()
+        {
+            prices.estimate(&self.state.machine.state().model, usage);
+        }
+        input
+    }
+
     /// Notes the original form of the events about to be recorded, before redaction.
-    pub(super) fn note_originals(&self, decided: &Decided, text: Option<String>, plan: &mut StepPlan) {
+    pub(super) fn note_originals(&mut self, decided: &Decided, text: Option<String>) {
         let is_record = |effect: &&Effect| matches!(effect, Effect::Record(_));
         for (index, original) in &decided.originals {
             let before = decided.effects[..*index].iter().filter(is_record).count() as u64;
-            plan.originals.push((self.seq + before + 1, original.clone()));
+            self.plan.originals.push((self.state.seq + before + 1, original.clone()));
         }
         if let (Some(text), Some(Effect::Record(kind))) = (text, decided.effects.first()) {
-            plan.originals.push((self.seq + 1, originals::with_text(kind, text)));
+            self.plan.originals.push((self.state.seq + 1, originals::with_text(kind, text)));
         }
     }
 
     /// Asks the rules and collects their effects.
-    pub(super) fn decide(&mut self, at: Timestamp, input: Input, plan: &mut StepPlan) -> Result<(), Error> {
-        let input = permissions::with_evaluation(&self.services.settings, self.machine.spec(), input);
-        let decided = self.machine.apply_redacting(at, input, self.scrubbing.redact())?;
-        self.note_originals(&decided, None, plan);
-        decided.effects.into_iter().try_for_each(|effect| self.apply_effect(at, effect, plan))
+    pub(super) fn decide(&mut self, at: Timestamp, input: Input) -> Result<(), Error> {
+        let input = permissions::with_evaluation(&self.services.settings, self.state.machine.spec(), input);
+        self.state.machine.set_shared_budget(self.services.budgets.used_up(self.state.machine.spec()));
+        let decided = self.state.machine.apply_redacting(at, input, self.scrubbing.redact())?;
+        self.note_originals(&decided, None);
+        decided.effects.into_iter().try_for_each(|effect| self.apply_effect(at, effect))
     }
 
     /// Adds an effect of the rules to the plan.
-    pub(super) fn apply_effect(
-        &mut self,
-        at: Timestamp,
-        effect: Effect,
-        plan: &mut StepPlan,
-    ) -> Result<(), Error> {
+    pub(super) fn apply_effect(&mut self, at: Timestamp, effect: Effect) -> Result<(), Error> {
         match effect {
-            Effect::Record(kind) => self.record(at, kind, plan),
-            Effect::Tell(input) => self.plan_agent_input(at, input, plan)?,
+            Effect::Record(kind) => self.record(at, kind),
+            Effect::Tell(input) => self.plan_agent_input(at, input)?,
             Effect::Terminate(step) => {
                 if step == StopStep::Ask {
                     // An agent without a message for leaving still sees its stdin close.
-                    let _ = self.plan_agent_input(at, AgentInput::Leave, plan);
+                    let _ = self.plan_agent_input(at, AgentInput::Leave);
                 }
-                plan.after.push(AfterCommit::Terminate(step));
+                self.plan.after.push(AfterCommit::Terminate(step));
             }
-            Effect::Launch { resume } => self.begin_run(resume, plan),
-            Effect::Arm(timer, wait) => plan.after.push(AfterCommit::Arm(timer, wait)),
-            Effect::Disarm(timer) => plan.after.push(AfterCommit::Disarm(timer)),
+            Effect::Launch { resume } => self.begin_run(resume),
+            Effect::Arm(timer, wait) => self.plan.after.push(AfterCommit::Arm(timer, wait)),
+            Effect::Disarm(timer) => self.plan.after.push(AfterCommit::Disarm(timer)),
+            Effect::RaiseSharedBudget { scope, by } => {
+                self.plan.after.push(AfterCommit::RaiseSharedBudget { scope, by });
+            }
         }
         Ok(())
     }
 
-    pub(super) fn record(&mut self, at: Timestamp, kind: EventKind, plan: &mut StepPlan) {
-        self.seq += 1;
-        plan.record(&self.machine.spec().id, self.seq, at, kind);
+    pub(super) fn record(&mut self, at: Timestamp, kind: EventKind) {
+        self.state.seq += 1;
+        self.plan.record(&self.state.machine.spec().id, self.state.seq, at, kind);
     }
 
     /// Plans input for the agent. Input that cannot be encoded is an error for the caller, if there is one.
-    pub(super) fn plan_agent_input(
-        &mut self,
-        at: Timestamp,
-        input: AgentInput,
-        plan: &mut StepPlan,
-    ) -> Result<(), Error> {
-        match &mut self.agent {
-            AgentHandle::Process(process) => {
+    pub(super) fn plan_agent_input(&mut self, at: Timestamp, input: AgentInput) -> Result<(), Error> {
+        match self.agent {
+            AgentHandle::Process(_) => {
                 let mut bytes = Vec::new();
-                if let Err(error) = process.codec.encode(&input, &mut bytes) {
+                let encoded = self.state.codec().map_or(Ok(()), |codec| codec.encode(&input, &mut bytes));
+                if let Err(error) = encoded {
                     // A turn that cannot start reports that with its end.
                     if !matches!(input, AgentInput::Prompt { .. } | AgentInput::Compact) {
                         let (code, message) = (Some(error.code), error.message.clone());
-                        self.record(at, EventKind::Notice { level: Level::Error, code, message }, plan);
+                        self.record(at, EventKind::Notice { level: Level::Error, code, message });
                     }
                     return Err(error);
                 }
                 if !bytes.is_empty() {
-                    self.send(bytes, plan);
+                    self.send(bytes);
                 }
             }
             AgentHandle::InProcess { agent, .. } => {
                 agent.check(&input)?;
-                plan.after.push(AfterCommit::Tell(Box::new(input)));
+                self.plan.after.push(AfterCommit::Tell(Box::new(input)));
             }
             // The agent's end is on its way and will settle what this was about.
             AgentHandle::None => {}
@@ -145,11 +166,21 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) fn send(&mut self, bytes: Vec<u8>, plan: &mut StepPlan) {
-        let write_id = self.next_write_id();
-        plan.write.outbox.push((write_id, bytes.clone()));
-        self.unapplied.push((write_id, bytes.clone()));
-        plan.state_changed = true;
-        plan.after.push(AfterCommit::Send { write_id, bytes });
+    pub(super) fn send(&mut self, bytes: Vec<u8>) {
+        let write_id = self.state.next_write_id();
+        let sent: Arc<[u8]> = bytes.as_slice().into();
+        self.plan.write.outbox.push((write_id, bytes));
+        self.state.unapplied.push((write_id, Arc::clone(&sent)));
+        self.plan.state_changed = true;
+        self.plan.after.push(AfterCommit::Send { write_id, bytes: sent });
+    }
+
+    /// Starts a new run with a new folder, spool and outbox. Pending input of the previous run is discarded.
+    pub(super) fn begin_run(&mut self, resume: bool) {
+        self.state.run += 1;
+        self.plan.write.applied = Some(self.state.next_write_id.saturating_sub(1));
+        self.plan.write.spool = Some(SpoolMark::default());
+        self.plan.state_changed = true;
+        self.plan.after.push(AfterCommit::Launch { resume });
     }
 }

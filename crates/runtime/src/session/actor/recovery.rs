@@ -3,6 +3,8 @@
 
 use domain::ErrorCode;
 
+use super::super::carry;
+use super::super::scrubbing::SavedText;
 use super::*;
 
 impl Actor {
@@ -17,13 +19,13 @@ impl Actor {
     /// Records the result of the launch and sends a process its greeting.
     pub(super) async fn greet(&mut self, outcome: Input) {
         let mut plan = StepPlan::default();
-        self.decide_unrefusable(clock::now(), outcome, &mut plan);
-        if let AgentHandle::Process(process) = &mut self.agent {
-            let mut greeting = Vec::new();
-            process.codec.open(&mut greeting);
-            if !greeting.is_empty() {
-                self.send(greeting, &mut plan);
-            }
+        self.decision(&mut plan).decide_unrefusable(clock::now(), outcome);
+        let mut greeting = Vec::new();
+        if let Some(codec) = self.state.codec() {
+            codec.open(&mut greeting);
+        }
+        if !greeting.is_empty() {
+            self.decision(&mut plan).send(greeting);
         }
         self.commit_at_last(&mut plan).await;
         failpoint!("greeting.committed");
@@ -33,10 +35,10 @@ impl Actor {
 
     /// Recovers a session that an earlier daemon ran.
     pub(super) async fn recover(&mut self, mark: &SpoolMark) {
-        if !self.machine.state().status.has_agent() {
+        if !self.state.machine.state().status.has_agent() {
             return;
         }
-        let codec = self.saved.codec.clone();
+        let codec = self.state.saved.codec.clone();
         match self.reattach(mark, &codec).await {
             Reattached::Held => {
                 failpoint!("recover.attached");
@@ -51,7 +53,8 @@ impl Actor {
             Reattached::NeverStarted => {
                 // In a new folder: a shim of the earlier daemon may still be about to use the old one.
                 let mut plan = StepPlan::default();
-                self.begin_run(!self.machine.state().native_session.is_empty(), &mut plan);
+                let resume = !self.state.machine.state().native_session.is_empty();
+                self.decision(&mut plan).begin_run(resume);
                 self.commit_at_last(&mut plan).await;
                 self.publish(&mut plan);
                 self.run_after_commit(plan.after).await;
@@ -69,8 +72,8 @@ impl Actor {
             AgentHandle::Process(process) => process.link.agent_age(),
             AgentHandle::None | AgentHandle::InProcess { .. } => None,
         };
-        self.inherited_turn = self.open_turn();
-        let started = self.machine.state().started_at;
+        self.inherited_turn = self.state.open_turn();
+        let started = self.state.machine.state().started_at;
         let now = started.zip(age).map_or_else(clock::now, |(started, age)| started.after(age));
         self.take_at(now, Input::Reattached).await;
     }
@@ -82,7 +85,8 @@ impl Actor {
         let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
             return;
         };
-        if self.inherited_turn.is_none() || self.inherited_turn != self.open_turn() || !text.is_empty() {
+        if self.inherited_turn.is_none() || self.inherited_turn != self.state.open_turn() || !text.is_empty()
+        {
             return;
         }
         let mut cursor = self.stream.read_after(0);
@@ -101,14 +105,10 @@ impl Actor {
         plan.events.iter().for_each(|event| append_text(text, &event.kind));
     }
 
-    fn open_turn(&self) -> Option<TurnId> {
-        self.machine.state().turn.as_ref().map(|turn| turn.id)
-    }
-
     /// Relaunches an agent that ran inside the earlier daemon.
     pub(super) async fn revive(&mut self) {
         self.take(Input::Revived).await;
-        if self.machine.state().status.has_agent() {
+        if self.state.machine.state().status.has_agent() {
             let outcome = self.launch(true).await;
             self.take(outcome).await;
         }
@@ -121,10 +121,10 @@ impl Actor {
         match (outbox, &mut self.agent) {
             (Ok(writes), AgentHandle::Process(process)) => {
                 for (write_id, sealed) in writes {
-                    match self.seal.open(&sealed) {
+                    match self.state.seal.open(&sealed) {
                         Ok(bytes) => {
                             deliver(process, write_id, &bytes);
-                            self.unapplied.push((write_id, bytes));
+                            self.state.unapplied.push((write_id, bytes.into()));
                         }
                         Err(error) => tracing::error!(%error, write_id, "cannot read input that waits"),
                     }
@@ -152,6 +152,12 @@ pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Pr
     });
     mark.carry = seal.open(&mark.carry).unwrap_or_default();
     (saved, mark)
+}
+
+/// Returns the texts that go on: they are beside the mark, or where an earlier version stored them.
+pub(super) fn texts_of(saved: &Private, mark: &SpoolMark) -> Vec<SavedText> {
+    let texts = carry::texts(&mark.carry);
+    if texts.is_empty() { saved.texts.clone() } else { texts }
 }
 
 /// Appends an event's text to the final text, which restarts with every turn and every call.

@@ -117,6 +117,55 @@ async fn a_repository_cannot_run_its_own_code() {
     assert_eq!(worktrees.list(&bench.path()).await.unwrap(), listed);
 }
 
+#[tokio::test]
+async fn a_repository_cannot_run_its_own_code_while_it_is_compared_and_merged() {
+    let bench = Bench::new().await;
+    let canary = set_traps(&bench.repo);
+    let worktrees = &bench.worktrees;
+    let quiet = |step: &str| {
+        let ran = std::fs::read_to_string(&canary).unwrap_or_default();
+        assert!(ran.is_empty(), "while {step}, the repository ran:\n{ran}");
+    };
+    let made = worktrees.create(bench.asked("x", "x", true)).await.unwrap();
+    let tree = TreeName { id: made.id.clone(), ..TreeName::default() };
+    std::fs::write(made.path.join("src/a.txt"), "two\n").unwrap();
+    std::fs::write(made.path.join("new.md"), "new\n").unwrap();
+    assert_eq!(worktrees.diff(&tree, &DiffScope::Base).await.unwrap().files.len(), 2);
+    worktrees.diff_file(&tree, &DiffScope::Base, "src/a.txt", 3).await.unwrap();
+    quiet("comparing");
+    let request =
+        MergeRequest { tree: tree.clone(), commit_message: "all".to_owned(), ..MergeRequest::default() };
+    worktrees.merge(request.clone()).await.unwrap();
+    quiet("merging");
+    // A real merge, with the attribute that asks for a driver of the repository.
+    let other = worktrees.create(bench.asked("y", "y", true)).await.unwrap();
+    let other_tree = TreeName { id: other.id.clone(), ..TreeName::default() };
+    std::fs::write(other.path.join("src/a.txt"), "two\nfrom y\n").unwrap();
+    std::fs::write(made.path.join("new.md"), "changed\n").unwrap();
+    worktrees.merge(request).await.unwrap();
+    let request = MergeRequest {
+        tree: other_tree.clone(),
+        commit_message: "all".to_owned(),
+        ..MergeRequest::default()
+    };
+    worktrees.merge(request).await.unwrap();
+    quiet("making a merge commit");
+    std::fs::write(made.path.join("src/a.txt"), "conflict\n").unwrap();
+    let request =
+        MergeRequest { tree: tree.clone(), commit_message: "conflict".to_owned(), ..MergeRequest::default() };
+    assert_eq!(worktrees.merge(request).await.unwrap_err().code, ErrorCode::MergeConflict);
+    quiet("finding a conflict");
+    worktrees.discard(&tree, DiscardScope::Paths(vec!["src/a.txt".to_owned()])).await.unwrap();
+    std::fs::write(made.path.join("untracked"), "x\n").unwrap();
+    worktrees.discard(&tree, DiscardScope::Uncommitted).await.unwrap();
+    quiet("discarding");
+    worktrees.rebase(&tree, "").await.unwrap();
+    quiet("rebasing");
+    worktrees.is_merged(&tree).await.unwrap();
+    worktrees.collect(&bench.path(), false).await.unwrap();
+    quiet("collecting");
+}
+
 /// Runs git in a way that does not trigger the traps.
 fn output_quietly(repo: &Path, name: &str) -> String {
     output(repo, &["-c", "core.fsmonitor=false", "rev-parse", name]).trim().to_owned()

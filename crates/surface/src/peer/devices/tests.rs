@@ -26,7 +26,15 @@ fn a_device_is_known_by_its_token_until_it_is_revoked() {
     let devices = Devices::load(path.clone()).unwrap();
     let (added, proof) = devices.add("phone", Role::Operator, None, ProofKind::Token).unwrap();
     let token = token(proof);
-    assert_eq!(find(&devices, &token).unwrap(), Device { name: "phone".to_owned(), role: Role::Operator });
+    assert_eq!(
+        find(&devices, &token).unwrap(),
+        Device {
+            name: "phone".to_owned(),
+            role: Role::Operator,
+            kind: DeviceKind::Machine,
+            answers: MayAnswer::Yes,
+        }
+    );
     for wrong in ["", &token[1..], &token[..token.len() - 1], &format!("{token}0")] {
         assert_eq!(find(&devices, wrong), Err(NoDevice::Unknown), "{wrong}");
     }
@@ -159,4 +167,42 @@ async fn whoever_serves_a_device_is_told_when_it_expires() {
 fn futures_now<F: Future<Output = ()>>(future: std::pin::Pin<&mut F>) -> bool {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     future.poll(&mut context).is_ready()
+}
+
+#[test]
+fn a_paired_device_renews_and_its_former_certificate_counts_until_the_new_one_is_used() {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
+    let home = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap();
+    let path = home.path().join("devices.json");
+    let devices = Devices::load(path.clone()).unwrap();
+    let csr = || {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.serialize_request(&key).unwrap().pem().unwrap()
+    };
+    let print = |pem: &str| hash(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap());
+    let is_known = |devices: &Devices, print: &str| {
+        devices.identify(Credential::Certificate(print), HERE, clock::now()).is_ok()
+    };
+    let (paired, first) = devices.pair("laptop", Role::Viewer, &csr(), KeyPlace::Elsewhere).unwrap();
+    let end = paired.certificate_ends_at.unwrap();
+    assert!(end > clock::now() && paired.expires_at.is_none(), "the device stays when its certificate ends");
+    let first = print(&first);
+    assert!(is_known(&devices, &first));
+    assert_eq!(devices.renew("unknown", &csr()).unwrap_err().code, ErrorCode::NotAllowed);
+    assert!(devices.renew(&first, "no request").is_err());
+
+    // The answer may be lost: the one before counts, also after a restart, and is renewed again.
+    devices.renew(&first, &csr()).unwrap();
+    let devices = Devices::load(path.clone()).unwrap();
+    assert!(is_known(&devices, &first));
+    let (renewed, second) = devices.renew(&first, &csr()).unwrap();
+    assert_eq!((&renewed.id, renewed.role), (&paired.id, paired.role));
+    let second = print(&second);
+    assert!(is_known(&devices, &second) && !is_known(&devices, &first), "the new one is in use");
+    assert!(devices.renew(&first, &csr()).is_err());
+    assert!(is_known(&devices, &second));
+    devices.revoke("laptop").unwrap();
+    assert!(devices.renew(&second, &csr()).is_err() && !is_known(&devices, &second));
 }

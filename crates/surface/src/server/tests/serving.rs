@@ -181,6 +181,30 @@ async fn a_socket_path_as_authority_is_served_on_the_socket_only() {
     running.stop().await;
 }
 
+/// A client whose write meets a closed socket may discard the answer that it has not read yet, as C-core does.
+#[tokio::test]
+async fn a_client_may_still_write_while_it_reads_the_last_answer_of_a_server_that_goes() {
+    let running = Running::start();
+    let mut stream = UnixStream::connect(&running.socket).await.unwrap();
+    as_c_core(&mut stream).await;
+    let client = tokio::spawn(async move {
+        const PING: u8 = 6;
+        let mut head = [0; 9];
+        while soon(stream.read_exact(&mut head)).await.is_ok() {
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            soon(stream.read_exact(&mut payload)).await.unwrap();
+            // The server says that it goes, and waits for this answer.
+            if head[3] == PING && head[4] == 0 {
+                stream.write_all(&[&[0, 0, 8, PING, 1, 0, 0, 0, 0], &payload[..]].concat()).await.unwrap();
+            }
+        }
+        // The server has closed its half; this client has not noticed yet.
+        stream.write_all(&[&[0, 0, 8, PING, 0, 0, 0, 0, 0], &b"my own.."[..]].concat()).await
+    });
+    running.stop().await;
+    soon(client).await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn open_streams_do_not_hold_the_shutdown() {
     let running = Running::start();

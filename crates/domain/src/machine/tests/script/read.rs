@@ -5,16 +5,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use crate::agent::{AgentEvent, Exit};
-use crate::command::{Command, StopMode, WhenBusy};
+use crate::budget::Budget;
+use crate::command::{Command, QueueCommand, StopMode, WhenBusy};
 use crate::error::{Error, ErrorCode};
 use crate::event::{
     AgentCommand, Attachment, ClientTool, EventKind, Level, ServerStatus, Todo, TodoStatus, ToolServer,
 };
-use crate::id::{CallId, RequestId};
+use crate::id::{CallId, QueueEntryId, RequestId};
 use crate::machine::{Input, Timer};
 use crate::permission::{CallEvaluation, Choice, Decision, Grant, Mode, RuleVerdict, pattern};
 use crate::request::{PermissionSubject, Question, RequestSubject};
 use crate::resources::OutOfMemory;
+use crate::time::Timestamp;
 use crate::turn::EndReason;
 use crate::usage::Usage;
 
@@ -37,6 +39,9 @@ pub(in crate::machine::tests) fn input(line: &str) -> Input {
         "exit" => Input::AgentExited(exit(rest)),
         "oom" => Input::OutOfMemory(out_of_memory(rest)),
         "timer" => Input::Timer(timer(rest)),
+        "shared_changed" => {
+            Input::SharedBudgetChanged { raised_by: rest.strip_prefix("by ").map(str::to_owned) }
+        }
         "reattached" => Input::Reattached,
         "revived" => Input::Revived,
         _ => Input::Command(command(line)),
@@ -66,7 +71,8 @@ fn judged(text: &str) -> Input {
     match asked("ask", native, rest) {
         AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) } => {
             let real_paths = pattern::paths_of(&ask.tool, &ask.input, std::path::Path::new("/repo"));
-            Input::Asked { native, ask, findings: CallEvaluation { verdict, real_paths } }
+            let explanation = "no rule covers it".to_owned();
+            Input::Asked { native, ask, findings: CallEvaluation { verdict, real_paths, explanation } }
         }
         other => panic!("{other:?} is no permission"),
     }
@@ -92,6 +98,8 @@ fn exit(text: &str) -> Exit {
 fn timer(name: &str) -> Timer {
     match name {
         "answer" => return Timer::Answer,
+        "budget" => return Timer::Budget,
+        "rate_limit" => return Timer::RateLimit,
         "idle" => return Timer::Idle,
         "tool" => return Timer::Tool,
         _ => {}
@@ -114,6 +122,8 @@ pub(super) fn timer_name(timer: Timer) -> &'static str {
         Timer::Answer => "answer",
         Timer::Idle => "idle",
         Timer::Tool => "tool",
+        Timer::Budget => "budget",
+        Timer::RateLimit => "rate_limit",
     }
 }
 
@@ -129,6 +139,10 @@ fn command(line: &str) -> Command {
         "steer_with" => prompt(more, &[first], WhenBusy::Steer, by),
         "prompt_of" => prompt(&"x".repeat(number(rest) as usize), &[], WhenBusy::Refuse, by),
         "cancel" => Command::CancelTurn,
+        "or_queue" => prompt(rest, &[], WhenBusy::Queue, by),
+        "queue" => Command::Queue(queue(rest, by)),
+        "budget" => Command::SetBudget { change: budget(rest), by },
+        "archive" => Command::Archive { archived: rest != "off", by },
         "decide" => decide(first, more, by),
         "answer" => {
             let pairs = more.split_whitespace().map(|pair| pair.split_once('=').expect("KEY=ANSWER"));
@@ -176,6 +190,34 @@ fn command(line: &str) -> Command {
         "configure" => Command::Configure { provider_config: pairs(rest) },
         "report" => Command::Report(reported(first, more)),
         _ => panic!("no input is written {line:?}"),
+    }
+}
+
+fn queue(line: &str, by: String) -> QueueCommand {
+    let (word, rest) = split(line);
+    let (first, more) = split(rest);
+    let entry = QueueEntryId(first.parse().unwrap_or(0));
+    match word {
+        "add" => QueueCommand::Add { text: rest.to_owned(), attachments: Vec::new(), by },
+        "edit" => QueueCommand::Edit { entry, text: more.to_owned(), by },
+        "move" => QueueCommand::Move { entry, position: u32::try_from(number(more)).expect("a place"), by },
+        "drop" => QueueCommand::Drop { entry, by },
+        "pause" => QueueCommand::Pause { by },
+        "resume" => QueueCommand::Resume { by },
+        other => panic!("no change of the queue is called {other}"),
+    }
+}
+
+/// `tokens=100 usd=5 minutes=10 calls=3`
+fn budget(line: &str) -> Budget {
+    let said = |name: &str| {
+        line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(number))
+    };
+    Budget {
+        tokens: said("tokens"),
+        cost_micro_usd: said("usd").map(|usd| usd * 1_000_000),
+        work_ms: said("minutes").map(|minutes| minutes * 60_000),
+        calls: said("calls"),
     }
 }
 
@@ -262,6 +304,44 @@ fn json_of(text: &str) -> Value {
     if text.is_empty() { json!({}) } else { serde_json::from_str(text).expect("JSON") }
 }
 
+fn broken(text: String) -> AgentEvent {
+    let (first, more) = split(&text);
+    match ErrorCode::parse(first) {
+        None => AgentEvent::Broken { code: None, message: text },
+        code => AgentEvent::Broken { code, message: more.to_owned() },
+    }
+}
+
+fn waits(code: &str, message: &str) -> AgentEvent {
+    AgentEvent::Waits {
+        code: ErrorCode::parse(code).expect("the code of a wait"),
+        message: message.to_owned(),
+    }
+}
+
+/// A call of the agent, or of its sub-agent.
+fn tool_started(call: &str, more: &str, of_sub_agent: bool) -> AgentEvent {
+    let (tool, input) = split(more);
+    let (tool, input, title) = (tool.to_owned(), json_of(input), String::new());
+    let parent = of_sub_agent.then(|| CallId::new("task"));
+    AgentEvent::ToolStarted { call: CallId::new(call), tool, input, title, parent }
+}
+
+/// `cost REPORTED ESTIMATED`, `limited SECOND REASON`
+fn limit_event(word: &str, first: &str, more: &str) -> AgentEvent {
+    if word == "limited" {
+        let resumes_at = first.parse().ok().map(|seconds: i64| Timestamp(seconds * 1_000_000));
+        return AgentEvent::RateLimited { resumes_at, reason: more.to_owned() };
+    }
+    if word == "context" {
+        let (usage, context_tokens) = (Usage::default(), Some(number(first)));
+        return AgentEvent::Usage { usage, context_tokens, context_window: None };
+    }
+    let (cost_micro_usd, estimated_micro_usd) = (number(first), number(more));
+    let usage = Usage { cost_micro_usd, estimated_micro_usd, ..Usage::default() };
+    AgentEvent::Usage { usage, context_tokens: None, context_window: None }
+}
+
 fn agent_event(line: &str) -> AgentEvent {
     let (word, rest) = split(line);
     let (first, more) = split(rest);
@@ -271,15 +351,12 @@ fn agent_event(line: &str) -> AgentEvent {
             native_session: if first.is_empty() { "native".to_owned() } else { first.to_owned() },
             model: more.to_owned(),
             version: String::new(),
+            resolved_model: String::new(),
         },
         "turn" => AgentEvent::TurnStarted,
         "text" => AgentEvent::Text { text, parent: None },
         "thinking" => AgentEvent::Thinking { text, parent: None },
-        "tool" => {
-            let (tool, input) = split(more);
-            let (tool, input, title) = (tool.to_owned(), json_of(input), String::new());
-            AgentEvent::ToolStarted { call: CallId::new(first), tool, input, title, parent: None }
-        }
+        "tool" | "sub_tool" => tool_started(first, more, word == "sub_tool"),
         "progress" => AgentEvent::ToolProgress { call: CallId::new(first), output: more.to_owned() },
         "result" => {
             let (outcome, output) = split(more);
@@ -298,7 +375,7 @@ fn agent_event(line: &str) -> AgentEvent {
             other => other,
         },
         "withdraw" => AgentEvent::Withdrew { native: text },
-        "todo" => AgentEvent::Todos(vec![Todo { id: "1".to_owned(), text, status: TodoStatus::Pending }]),
+        "todo" => AgentEvent::Todos(vec![Todo::new("1", text, TodoStatus::Pending)]),
         "mode" => AgentEvent::Mode(Mode::parse(rest).expect("a mode")),
         "plan" => AgentEvent::PlanMode(rest == "on"),
         "model" => AgentEvent::Model(text),
@@ -309,28 +386,26 @@ fn agent_event(line: &str) -> AgentEvent {
             endpoint: String::new(),
             error: String::new(),
         }]),
-        "commands" => AgentEvent::Commands(vec![AgentCommand { name: text, description: String::new() }]),
+        "commands" => AgentEvent::Commands(vec![AgentCommand {
+            name: text,
+            description: String::new(),
+            hint: String::new(),
+        }]),
         "usage" => AgentEvent::Usage {
             usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },
             context_tokens: None,
-            context_window: None,
-        },
-        "context" => AgentEvent::Usage {
-            usage: Usage::default(),
-            context_tokens: Some(number(rest)),
             context_window: None,
         },
         "compacted" => AgentEvent::Compacted { tokens_before: None, tokens_after: None, summary: text },
         "worker" => AgentEvent::WorkerStarted { worker: text, call: None, title: String::new() },
         "worker_says" => AgentEvent::WorkerProgressed { worker: first.to_owned(), summary: more.to_owned() },
         "worker_done" => AgentEvent::WorkerFinished { worker: text, ok: true, summary: String::new() },
+        "cost" | "limited" | "context" => limit_event(word, first, more),
         "notice" => AgentEvent::Notice { level: Level::Warning, message: text },
+        "waits" => waits(first, more),
         "log" => AgentEvent::Logged(text),
         "unparsed" => AgentEvent::Unparsed { raw: text, length: None },
-        "broken" => match ErrorCode::parse(first) {
-            None => AgentEvent::Broken { code: None, message: text },
-            code => AgentEvent::Broken { code, message: more.to_owned() },
-        },
+        "broken" => broken(text),
         _ => panic!("no agent says {line:?}"),
     }
 }

@@ -37,6 +37,7 @@ fn show(effect: &Effect) -> String {
         Effect::Terminate(StopStep::Term) => "term".to_owned(),
         Effect::Terminate(StopStep::Kill) => "kill".to_owned(),
         Effect::Arm(timer, wait) => format!("arm {} {wait:?}", timer_name(*timer)),
+        Effect::RaiseSharedBudget { scope, by } => format!("raise {} by {by}", scope.name()),
         Effect::Disarm(timer) => format!("disarm {}", timer_name(*timer)),
     }
 }

@@ -1,0 +1,7 @@
+//! What is registered beside sessions: campaigns (project roots), environments with their hosts and tasks, and the keys by
+//! which clients make a request take effect once. Knows no running session.
+
+pub mod campaign;
+pub mod client_keys;
+pub mod environments;
+pub mod limits;

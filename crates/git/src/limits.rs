@@ -1,0 +1,24 @@
+//! Every limit of `git`, each with its reason. The limits of the rules are in `domain::limits`.
+
+use std::time::Duration;
+
+/// Largest `.gitmodules` that is read. People write a few lines; a repository might contain anything.
+pub const GIT_MODULES_MAX_BYTES: u64 = 256 * 1024;
+
+/// Timeout of one git command: checking out a large repository on a slow disk.
+pub const GIT_WAIT: Duration = Duration::from_secs(120);
+
+/// How long a git command is retried while another git holds a lock, and the first pause. Git holds its locks for
+/// milliseconds; a lock that stays longer was left by a git that died, which a person must look at.
+pub const GIT_LOCK_WAIT: Duration = Duration::from_secs(4);
+pub const GIT_LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Output of git that is kept; lists of worktrees and changed files stay far below.
+pub const GIT_OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Entries of a repository's configuration that are overridden for one command. Each takes two variables, and
+/// the size of an environment is bounded.
+pub const GIT_OVERRIDES_MAX: usize = 1_000;
+
+/// Longest branch name; git's own limit is that of file names.
+pub const BRANCH_MAX_BYTES: usize = 244;

@@ -1,0 +1,177 @@
+//! Folds the events of a session into passages and reports of usage. Text that came in pieces is one passage, found at its
+//! first piece. Pure.
+
+use domain::request::RequestSubject;
+use domain::{CallId, Event, EventKind, Timestamp};
+use serde_json::Value;
+use storage::history::{IndexProgress, Passage, PassageKind, UsageReport};
+
+use crate::limits;
+
+/// The fold of one session, between two reads of its journal.
+#[derive(Debug, Default)]
+pub(super) struct PassageFold {
+    read_up_to: u64,
+    model: String,
+    /// The text that is being written.
+    open: Option<OpenText>,
+    /// The agent wrote something in this turn.
+    has_answered: bool,
+}
+
+#[derive(Debug)]
+struct OpenText {
+    seq: u64,
+    at: Timestamp,
+    parent: Option<CallId>,
+    text: String,
+}
+
+impl PassageFold {
+    /// Goes on where an index ends.
+    pub(super) fn resume(progress: IndexProgress) -> Self {
+        Self { read_up_to: progress.seq, model: progress.model, ..Self::default() }
+    }
+
+    pub(super) fn read_up_to(&self) -> u64 {
+        self.read_up_to
+    }
+
+    pub(super) fn skip_to(&mut self, seq: u64) {
+        self.read_up_to = seq;
+    }
+
+    /// Returns whether nothing is lost if it is forgotten.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.open.is_none() && !self.has_answered
+    }
+
+    /// Returns from where the next daemon must read: before a text that is not complete.
+    pub(super) fn progress(&self) -> IndexProgress {
+        let seq = self.open.as_ref().map_or(self.read_up_to, |open| open.seq - 1);
+        IndexProgress { seq, model: self.model.clone() }
+    }
+
+    /// Takes one event.
+    pub(super) fn take(&mut self, event: &Event, out: &mut Vec<Passage>, usage: &mut Vec<UsageReport>) {
+        let passage =
+            |kind, text: &str| Passage { seq: event.seq, at: event.at, kind, text: cut(text).to_owned() };
+        match &event.kind {
+            EventKind::TextDelta { text, parent } => self.write(event, text, parent.as_ref(), out),
+            EventKind::TurnStarted { prompt, .. } => {
+                self.close(out);
+                self.has_answered = false;
+                add(out, passage(PassageKind::Prompt, prompt));
+            }
+            EventKind::MessageAdded { text, .. } => {
+                self.close(out);
+                add(out, passage(PassageKind::Prompt, text));
+            }
+            EventKind::ToolStarted { tool, title, input, .. } => {
+                self.close(out);
+                add(out, passage(PassageKind::Command, &command_text(tool, title, input)));
+            }
+            EventKind::ToolFinished { output, .. } => {
+                self.close(out);
+                add(out, passage(PassageKind::Output, output));
+            }
+            EventKind::TurnEnded { text, .. } => {
+                self.close(out);
+                // Most agents repeat at the end what they have written.
+                if !std::mem::take(&mut self.has_answered) {
+                    add(out, passage(PassageKind::Answer, text));
+                }
+            }
+            EventKind::RequestOpened { ask: RequestSubject::Question { questions, .. }, .. } => {
+                self.close(out);
+                let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
+                add(out, passage(PassageKind::Answer, &texts.join("\n")));
+            }
+            EventKind::AgentReady { model, .. } | EventKind::ModelChanged { model } if !model.is_empty() => {
+                self.model.clone_from(model);
+            }
+            EventKind::SessionCreated { model, .. } => self.model.clone_from(model),
+            EventKind::UsageReported { usage: reported, .. } if !reported.is_empty() => {
+                let (seq, at, model) = (event.seq, event.at, self.model.clone());
+                usage.push(UsageReport { seq, at, model, usage: *reported });
+            }
+            EventKind::ActivityReported { tokens_input, tokens_output, .. }
+                if *tokens_input > 0 || *tokens_output > 0 =>
+            {
+                let reported = domain::Usage {
+                    input_tokens: *tokens_input,
+                    output_tokens: *tokens_output,
+                    ..domain::Usage::default()
+                };
+                usage.push(UsageReport {
+                    seq: event.seq,
+                    at: event.at,
+                    model: self.model.clone(),
+                    usage: reported,
+                });
+            }
+            EventKind::StatusChanged { .. } => self.close(out),
+            _ => {}
+        }
+    }
+
+    /// Adds a piece to the text that is being written; another speaker begins another one.
+    fn write(&mut self, event: &Event, piece: &str, parent: Option<&CallId>, out: &mut Vec<Passage>) {
+        self.has_answered |= parent.is_none();
+        let is_full = |open: &OpenText| open.text.len() >= limits::PASSAGE_MAX_BYTES;
+        if self.open.as_ref().is_some_and(|open| open.parent.as_ref() != parent || is_full(open)) {
+            self.close(out);
+        }
+        let open = self.open.get_or_insert_with(|| OpenText {
+            seq: event.seq,
+            at: event.at,
+            parent: parent.cloned(),
+            text: String::new(),
+        });
+        open.text.push_str(piece);
+    }
+
+    fn close(&mut self, out: &mut Vec<Passage>) {
+        if let Some(open) = self.open.take() {
+            let text = cut(&open.text).to_owned();
+            add(out, Passage { seq: open.seq, at: open.at, kind: PassageKind::Answer, text });
+        }
+    }
+}
+
+fn add(out: &mut Vec<Passage>, passage: Passage) {
+    if !passage.text.trim().is_empty() {
+        out.push(passage);
+    }
+}
+
+/// Returns what a call is about: its tool, its title, and every text of its input.
+fn command_text(tool: &str, title: &str, input: &Value) -> String {
+    let mut text = format!("{tool} {title}");
+    append_texts(input, &mut text);
+    text
+}
+
+fn append_texts(value: &Value, text: &mut String) {
+    if text.len() >= limits::PASSAGE_MAX_BYTES {
+        return;
+    }
+    match value {
+        Value::String(more) => {
+            text.push('\n');
+            text.push_str(more);
+        }
+        Value::Array(items) => items.iter().for_each(|item| append_texts(item, text)),
+        Value::Object(fields) => fields.values().for_each(|field| append_texts(field, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Returns the beginning of a text that is indexed.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(limits::PASSAGE_MAX_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

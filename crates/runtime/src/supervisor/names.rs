@@ -1,0 +1,72 @@
+//! Names of sessions: unique among those that have not ended.
+
+use domain::{Command, Error, SessionId};
+
+use super::Supervisor;
+use crate::limits;
+use storage::sessions;
+
+/// What happens to a name that another session has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WhenTaken {
+    /// It was typed by a person, who chooses another one.
+    Refuse,
+    /// It came from an agent or a client that does not care; it gets a number.
+    Number,
+}
+
+impl Supervisor {
+    /// Gives a session another name. Refused if a living session has it.
+    pub async fn rename(&self, id: &SessionId, name: &str) -> Result<String, Error> {
+        let name = name.trim();
+        super::create::check_short("name", name)?;
+        if name.is_empty() {
+            return Err(Error::invalid("name", "is required"));
+        }
+        let _naming = self.inner.naming.lock().await;
+        let snapshot = self.snapshot(id).await?;
+        if !snapshot.state.status.is_terminal() {
+            self.free_name("name", name, id, WhenTaken::Refuse).await?;
+        }
+        if snapshot.state.name != name {
+            self.command(id, Command::Rename { name: name.to_owned() }).await?;
+        }
+        Ok(name.to_owned())
+    }
+
+    /// Returns a name that no living session has.
+    pub(super) async fn free_name(
+        &self,
+        field: &str,
+        name: &str,
+        id: &SessionId,
+        when_taken: WhenTaken,
+    ) -> Result<String, Error> {
+        let Some(holder) = self.holder_of(name, id).await? else { return Ok(name.to_owned()) };
+        let mut free = None;
+        for number in 2..limits::NAME_NUMBERS_MAX {
+            let numbered = format!("{name}-{number}");
+            if self.holder_of(&numbered, id).await?.is_none() {
+                free = Some(numbered);
+                break;
+            }
+        }
+        match (free, when_taken) {
+            (Some(free), WhenTaken::Number) => Ok(free),
+            (free, _) => {
+                let or = free.map_or_else(String::new, |free| format!(", such as {free:?}"));
+                Err(Error::invalid(
+                    field,
+                    format_args!(
+                        "{name:?} is the name of {holder}, which has not ended; choose another one{or}"
+                    ),
+                ))
+            }
+        }
+    }
+
+    async fn holder_of(&self, name: &str, except: &SessionId) -> Result<Option<String>, Error> {
+        let (name, except) = (name.to_owned(), except.clone());
+        self.store().read(move |connection| sessions::named(connection, &name, &except)).await
+    }
+}

@@ -1,0 +1,229 @@
+//! Git in the sandbox: what of a repository a command may write. Index, references and new objects are writable; what makes
+//! git run code (configuration, hooks) and the packed history are not. Knows the layout of a repository, not git's
+//! commands; a file of the project is never believed without a check.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::limits;
+
+/// Where a project's repository is, or the file that says where.
+const GIT: &str = ".git";
+
+/// What makes git run code, or leads it to settings elsewhere; something stands at each, always.
+const RUNS_CODE: &[&str] = &["config", "config.worktree", "hooks", "commondir"];
+
+/// What holds the history, and repositories and working trees that belong to this one; covered where it exists. Loose
+/// objects and references stay writable: a commit makes them.
+const HISTORY: &[&str] = &["objects/pack", "objects/info", "packed-refs", "modules", "worktrees"];
+
+/// What the working tree's own folder in a repository says about where things are.
+const LINKED: &[&str] = &["commondir", "config.worktree", "gitdir"];
+
+/// Settings that every git in the sandbox has: no program that the repository names, and nothing that would write to the
+/// packed history.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("transfer.unpackLimit", "1000000000"),
+];
+
+/// Where the sandbox has the system's configuration of git; builds of git look for it in different places.
+const SYSTEM_CONFIG: &str = "/etc/gitconfig";
+
+/// What a command may do with a project's repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RepositoryAccess {
+    /// Paths below the project's root that stay as they are.
+    pub(crate) protected: Vec<OsString>,
+    /// The repository of a linked working tree, which is outside the root, and the paths in it that stay as they are.
+    pub(crate) linked: Option<(PathBuf, Vec<OsString>)>,
+    /// There is no repository: one that the command makes is freed of what runs code.
+    pub(crate) is_new: bool,
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+impl RepositoryAccess {
+    /// Looks at a project. `protected` are the names in its root that stay as they are.
+    pub(crate) fn of(root: &Path, protected: &[OsString]) -> Self {
+        let mut access = Self { protected: protected.to_vec(), ..Self::default() };
+        if !protected.iter().any(|name| name == GIT) {
+            return access;
+        }
+        let git = root.join(GIT);
+        let repository = match git.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                access.protected.retain(|name| name != GIT);
+                access.is_new = true;
+                access.env = settings(None);
+                return access;
+            }
+            Ok(meta) if meta.is_dir() => {
+                access.protected.retain(|name| name != GIT);
+                let below = |name: &str| OsString::from(format!("{GIT}/{name}"));
+                access.protected.extend(protected_in(&git).into_iter().map(below));
+                git
+            }
+            Ok(meta) if meta.is_file() => match LinkedTree::of(root) {
+                Some(linked) => {
+                    let names = protected_in(&linked.common).into_iter().filter(|name| *name != "worktrees");
+                    let mut names: Vec<OsString> = names.map(OsString::from).collect();
+                    if let Ok(own) = linked.own.strip_prefix(&linked.common) {
+                        let existing = LINKED.iter().map(|name| own.join(name));
+                        let existing = existing.filter(|path| linked.common.join(path).exists());
+                        names.extend(existing.map(PathBuf::into_os_string));
+                    }
+                    access.linked = Some((linked.common.clone(), names));
+                    linked.common
+                }
+                None => return access,
+            },
+            // A link, or what cannot be looked at: protected as a whole.
+            _ => return access,
+        };
+        access.env = settings(Some(&repository));
+        access
+    }
+}
+
+/// Returns the names in a repository that stay as they are.
+fn protected_in(git: &Path) -> Vec<&'static str> {
+    let history = HISTORY.iter().filter(|name| git.join(name).symlink_metadata().is_ok());
+    RUNS_CODE.iter().chain(history).copied().collect()
+}
+
+/// A linked working tree: the folder of the repository, and the part of it that is the tree's own.
+struct LinkedTree {
+    common: PathBuf,
+    own: PathBuf,
+}
+
+impl LinkedTree {
+    /// Follows the tree's `.git` file. The file says where; only a repository that knows the tree in turn is meant.
+    fn of(tree: &Path) -> Option<Self> {
+        let text = small_text(&tree.join(GIT))?;
+        let own = tree.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+        let common = small_text(&own.join("commondir"))?;
+        let common = own.join(common.trim()).canonicalize().ok()?;
+        let back = PathBuf::from(small_text(&own.join("gitdir"))?.trim()).canonicalize().ok()?;
+        let known = back == tree.join(GIT).canonicalize().ok()? && own.starts_with(common.join("worktrees"));
+        known.then_some(Self { common, own })
+    }
+}
+
+/// Reads a small file; `None` if it is none.
+fn small_text(path: &Path) -> Option<String> {
+    let file = std::fs::File::open(path).ok()?;
+    let mut text = String::new();
+    file.take(limits::REPOSITORY_FILE_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Returns the settings of git as variables, which win over every file.
+fn settings(repository: Option<&Path>) -> Vec<(OsString, OsString)> {
+    let mut all: Vec<(String, String)> =
+        SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    for file in ["config", "config.worktree"] {
+        let text = repository.and_then(|repository| small_text(&repository.join(file))).unwrap_or_default();
+        for name in filters(&text) {
+            for key in ["clean", "smudge", "process"] {
+                all.push((format!("filter.{name}.{key}"), String::new()));
+            }
+            // Git stops instead of storing what was not filtered.
+            all.push((format!("filter.{name}.required"), "true".to_owned()));
+        }
+    }
+    let mut env = vec![
+        ("GIT_CONFIG_COUNT".to_owned(), all.len().to_string()),
+        ("GIT_CONFIG_SYSTEM".to_owned(), SYSTEM_CONFIG.to_owned()),
+        ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
+    ];
+    for (at, (key, value)) in all.into_iter().enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{at}"), key));
+        env.push((format!("GIT_CONFIG_VALUE_{at}"), value));
+    }
+    env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Returns the filters that a configuration defines.
+fn filters(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix('[') else { continue };
+        let Some((section, rest)) = rest.split_once(char::is_whitespace) else { continue };
+        if !section.eq_ignore_ascii_case("filter") {
+            continue;
+        }
+        let name = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split_once("\"]"));
+        // Quotes and backslashes are escaped by a backslash.
+        let name = name.map(|(name, _)| name.replace("\\\"", "\"").replace("\\\\", "\\"));
+        names.extend(name.filter(|name| !names.contains(name)));
+        if names.len() >= limits::REPOSITORY_FILTERS_MAX {
+            break;
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn of_a_repository_only_what_runs_code_and_what_is_packed_is_protected() {
+        let dir = tempfile::tempdir().unwrap();
+        let protected = names(&[".git", ".claude"]);
+        let none = RepositoryAccess::of(dir.path(), &protected);
+        assert!(none.is_new && none.protected == names(&[".claude"]));
+        std::fs::create_dir_all(dir.path().join(".git/objects/pack")).unwrap();
+        let config = "[core]\n\tbare = false\n[filter \"lfs\"]\n\tclean = evil\n[FILTER \"a \\\"b\"]\n";
+        std::fs::write(dir.path().join(".git/config"), config).unwrap();
+        let access = RepositoryAccess::of(dir.path(), &protected);
+        let expected = [
+            ".claude",
+            ".git/config",
+            ".git/config.worktree",
+            ".git/hooks",
+            ".git/commondir",
+            ".git/objects/pack",
+        ];
+        assert_eq!(access.protected, names(&expected));
+        assert!(!access.is_new);
+        let keys: Vec<&OsString> = access.env.iter().map(|(_, value)| value).collect();
+        for key in ["core.hooksPath", "filter.lfs.clean", "filter.lfs.required", "filter.a \"b.process"] {
+            assert!(keys.contains(&&OsString::from(key)), "{key}: {keys:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_points_to_a_repository_that_does_not_know_the_tree_is_protected_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, other) = (dir.path().join("tree"), dir.path().join("other/.git"));
+        std::fs::create_dir_all(&tree).unwrap();
+        std::fs::create_dir_all(other.join("worktrees/x")).unwrap();
+        std::fs::write(tree.join(".git"), format!("gitdir: {}\n", other.join("worktrees/x").display()))
+            .unwrap();
+        std::fs::write(other.join("worktrees/x/commondir"), "../..\n").unwrap();
+        std::fs::write(other.join("worktrees/x/gitdir"), "/somewhere/else/.git\n").unwrap();
+        let protected = names(&[".git"]);
+        let access = RepositoryAccess::of(&tree, &protected);
+        assert_eq!((access.protected, access.linked), (protected.clone(), None));
+        let back = tree.canonicalize().unwrap().join(".git");
+        std::fs::write(other.join("worktrees/x/gitdir"), format!("{}\n", back.display())).unwrap();
+        let access = RepositoryAccess::of(&tree, &protected);
+        assert_eq!(access.protected, protected, "the file itself stays");
+        let (common, inside) = access.linked.unwrap();
+        assert_eq!(common, other.canonicalize().unwrap());
+        assert!(
+            inside.contains(&"hooks".into()) && inside.contains(&"worktrees/x/gitdir".into()),
+            "{inside:?}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! The codes with which pages get their keys: one use each, for a short time, in memory only. Only hashes are kept.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::{Error, ErrorCode, Timestamp};
+use host::clock;
+use surface::peer::{Role, hash};
+
+use crate::limits;
+
+/// The codes that were made and not used.
+#[derive(Default)]
+pub(crate) struct Codes(Mutex<Vec<Code>>);
+
+struct Code {
+    hash: String,
+    role: Role,
+    expires_at: Timestamp,
+}
+
+impl Codes {
+    /// Makes a code. The oldest goes where there are too many.
+    pub(crate) fn create(&self, role: Role, life: Duration) -> Result<(String, Timestamp), Error> {
+        let code = random()?;
+        let expires_at = clock::now().after(life);
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if codes.len() >= limits::CODES_MAX {
+            codes.remove(0);
+        }
+        codes.push(Code { hash: hash(code.as_bytes()), role, expires_at });
+        Ok((code, expires_at))
+    }
+
+    /// Uses a code up and returns what it allows.
+    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Result<Role, Error> {
+        let claimed = hash(code.as_bytes());
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.retain(|one| one.expires_at > now);
+        // Hashes are compared: how long that takes tells nothing of a code.
+        let at = codes.iter().position(|one| one.hash == claimed);
+        at.map(|at| codes.remove(at).role).ok_or_else(no_good)
+    }
+}
+
+/// The error for a code that gives nothing.
+pub(crate) fn no_good() -> Error {
+    Error::invalid(
+        "code",
+        "was used before, is older than a minute or belongs to another daemon; run obey web again",
+    )
+}
+
+fn random() -> Result<String, Error> {
+    use std::io::Read as _;
+    let mut bytes = [0_u8; limits::CODE_BYTES];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| {
+        Error::new(ErrorCode::StorageFailed, "no code can be made").with_detail(error.to_string())
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_works_once_and_not_after_its_time() {
+        let codes = Codes::default();
+        let (code, end) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        assert_eq!(code.len(), 32);
+        assert_eq!(codes.redeem(&code, clock::now()).unwrap(), Role::Owner);
+        assert_eq!(codes.redeem(&code, clock::now()).unwrap_err().code, ErrorCode::InvalidArgument);
+        let (late, _) = codes.create(Role::Viewer, limits::CODE_LIFE).unwrap();
+        assert!(codes.redeem(&late, end.after(limits::CODE_LIFE)).is_err());
+        assert!(codes.redeem(&late, clock::now()).is_err(), "a code that expired is gone");
+        assert!(codes.redeem("", clock::now()).is_err());
+    }
+
+    #[test]
+    fn many_codes_push_out_the_oldest_only() {
+        let codes = Codes::default();
+        let (first, _) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        let (second, _) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        for _ in 0..limits::CODES_MAX - 1 {
+            codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        }
+        assert!(codes.redeem(&first, clock::now()).is_err());
+        assert!(codes.redeem(&second, clock::now()).is_ok());
+    }
+}

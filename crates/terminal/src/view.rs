@@ -1,0 +1,386 @@
+//! Shows an agent's work live: its text on standard output as it arrives, notes on standard error, and a
+//! status line in between. Decides what is worth showing; the complete record is the log. Requests are not
+//! shown here: the caller asks about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::request::RequestSubject;
+use domain::turn::EndReason;
+use domain::usage::Usage;
+use domain::{CallId, EventKind, Status};
+use tokio::time::Instant;
+
+use crate::limits;
+use crate::markdown::MarkdownStream;
+use crate::output::{Output, TextStyle};
+use crate::render;
+use crate::request_detail;
+use client::events::LogEvent;
+use client::format;
+use config::failure::Result;
+
+/// Longest part of a call or its output shown live.
+const CALL_MAX_CHARS: usize = 160;
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// The kind of incomplete text at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunningText {
+    Nothing,
+    Text,
+    Thinking,
+}
+
+/// The state of a live view.
+pub struct LiveView {
+    open: RunningText,
+    /// The agent's own text in this turn, and where its last part begins.
+    said: String,
+    last_words: usize,
+    /// The agent's text that is not shown yet, on a terminal.
+    markdown: Option<MarkdownStream>,
+    /// Buffered thinking, if it is not shown live.
+    thoughts: String,
+    calls: BTreeMap<CallId, RunningCall>,
+    /// Calls whose changes were shown with a request.
+    asked: BTreeSet<CallId>,
+    usage: Usage,
+    working: bool,
+    began: Instant,
+    /// The time of the turn's own event, for turns of the past.
+    began_at: Option<jiff::Timestamp>,
+    frame: usize,
+    last_took: Duration,
+}
+
+/// A call that has not ended.
+struct RunningCall {
+    text: String,
+    since: Instant,
+    since_at: Option<jiff::Timestamp>,
+    changes: Vec<view::FileChange>,
+}
+
+impl RunningCall {
+    fn new(event: &LogEvent, text: String, changes: Vec<view::FileChange>) -> Self {
+        Self { text, since: Instant::now(), since_at: event.at, changes }
+    }
+}
+
+impl Default for LiveView {
+    fn default() -> Self {
+        Self {
+            open: RunningText::Nothing,
+            said: String::new(),
+            last_words: 0,
+            markdown: None,
+            thoughts: String::new(),
+            calls: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            usage: Usage::default(),
+            working: false,
+            began: Instant::now(),
+            began_at: None,
+            frame: 0,
+            last_took: Duration::ZERO,
+        }
+    }
+}
+
+impl LiveView {
+    /// Starts a turn: resets what was counted and said before.
+    pub fn begin_turn(&mut self) {
+        *self = Self { working: true, ..Self::default() };
+    }
+
+    /// Returns how long the turn took that ended last.
+    pub fn last_turn_took(&self) -> Duration {
+        self.last_took
+    }
+
+    /// Returns whether a turn is running, as far as events show.
+    pub fn is_working(&self) -> bool {
+        self.working
+    }
+
+    /// Shows an event.
+    #[expect(clippy::too_many_lines, reason = "one match that decides about every kind of event")]
+    pub fn show(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
+        if out.json {
+            self.note_turn(event);
+            return out.json(&serde_json::value::RawValue::from_string(event.json_line()).ok());
+        }
+        let Some(kind) = &event.kind else { return self.note_row(out, event) };
+        match kind {
+            EventKind::TextDelta { text, parent: None } => self.text(out, text),
+            EventKind::ThinkingDelta { text, parent: None } => self.thinking(out, text),
+            EventKind::ToolStarted { call, tool, input, title, .. } => {
+                let text = view::call_text(tool, input, title);
+                self.tool_started(out, call, RunningCall::new(event, text, view::file_changes(tool, input)))
+            }
+            EventKind::ToolFinished { call, tool, ok, output } => {
+                self.tool_finished(out, event, call, ToolResult { tool, ok: *ok, output })
+            }
+            EventKind::TurnEnded { reason, text, error, .. } => {
+                self.last_took = took(self.began, self.began_at, event.at);
+                self.turn_ended(out, *reason, text, error)
+            }
+            EventKind::RequestOpened { ask: RequestSubject::Permission(ask), automatic: false, .. } => {
+                self.asked.extend(ask.call.clone());
+                Ok(())
+            }
+            EventKind::UsageReported { usage, .. } => {
+                self.usage.add(usage);
+                Ok(())
+            }
+            EventKind::MessageAdded { text, .. } => self.prompt_row(out, event, text),
+            EventKind::StatusChanged {
+                to: Status::Created | Status::Starting | Status::Running | Status::Working,
+                ..
+            }
+            | EventKind::AgentReady { .. }
+            | EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolProgress { .. }
+            | EventKind::RequestOpened { .. }
+            | EventKind::RequestSettled { .. }
+            | EventKind::CommandsChanged { .. }
+            | EventKind::ServersChanged { .. }
+            | EventKind::ToolsRegistered { .. }
+            | EventKind::InputHolderChanged { .. }
+            | EventKind::SessionCreated { .. }
+            | EventKind::AgentStarted { .. }
+            | EventKind::Unparsed { .. } => Ok(()),
+            EventKind::TurnStarted { prompt, .. } => {
+                self.begin_turn();
+                self.began_at = event.at;
+                self.prompt_row(out, event, prompt)
+            }
+            EventKind::StatusChanged { .. }
+            | EventKind::AgentExited { .. }
+            | EventKind::AgentLogged { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Renamed { .. }
+            | EventKind::InterruptRequested { .. }
+            | EventKind::GrantsChanged { .. }
+            | EventKind::TodosChanged { .. }
+            | EventKind::ModeChanged { .. }
+            | EventKind::PlanModeChanged { .. }
+            | EventKind::ModelChanged { .. }
+            | EventKind::Compacted { .. }
+            | EventKind::WorkerStarted { .. }
+            | EventKind::WorkerProgressed { .. }
+            | EventKind::WorkerFinished { .. }
+            | EventKind::Notice { .. }
+            | EventKind::QueueChanged { .. }
+            | EventKind::BudgetChanged { .. }
+            | EventKind::RateLimited { .. }
+            | EventKind::RateLimitEnded {}
+            | EventKind::ArchiveChanged { .. }
+            | EventKind::SessionForked { .. }
+            | EventKind::ActivityReported { .. } => self.note_row(out, event),
+        }
+    }
+
+    /// Updates the status line.
+    pub fn tick(&mut self, out: &mut Output) -> Result<()> {
+        if !self.working {
+            return if out.prompt().is_some() { out.status("") } else { Ok(()) };
+        }
+        self.frame = (self.frame + 1) % FRAMES.len();
+        let elapsed = self.began.elapsed();
+        let mut line = format!("{} working {}", FRAMES[self.frame], format::duration(whole(elapsed)));
+        if let Some(call) = self.calls.values().last() {
+            let since = format::duration(whole(call.since.elapsed()));
+            line.push_str(&format!(" · {} ({since})", call.text));
+        }
+        if !self.usage.is_empty() {
+            line.push_str(&format!(" · {}", render::usage_text(&self.usage)));
+        }
+        out.status(&line)
+    }
+
+    /// Ends incomplete text, so that something else can be printed.
+    pub fn close(&mut self, out: &mut Output) -> Result<()> {
+        match std::mem::replace(&mut self.open, RunningText::Nothing) {
+            RunningText::Nothing => Ok(()),
+            RunningText::Text => match self.markdown.take() {
+                Some(mut stream) => stream.finish().iter().try_for_each(|line| out.rendered(line)),
+                None => out.end_text(),
+            },
+            RunningText::Thinking => {
+                if out.err_is_terminal() {
+                    return out.note_text(TextStyle::Dim, "\n");
+                }
+                let thoughts = format::one_line(&std::mem::take(&mut self.thoughts));
+                out.note(TextStyle::Dim, &format!("thinking: {thoughts}"))
+            }
+        }
+    }
+
+    /// Tracks turns without showing them.
+    fn note_turn(&mut self, event: &LogEvent) {
+        match event.kind {
+            Some(EventKind::TurnStarted { .. }) => self.begin_turn(),
+            Some(EventKind::TurnEnded { .. }) => self.working = false,
+            _ => {}
+        }
+    }
+
+    /// Shows text of the agent.
+    fn text(&mut self, out: &mut Output, text: &str) -> Result<()> {
+        if self.open != RunningText::Text {
+            self.close(out)?;
+            self.open = RunningText::Text;
+        }
+        self.said.push_str(text);
+        // In quiet mode only the last part is wanted, which is known only at the end.
+        if out.quiet {
+            return Ok(());
+        }
+        if !out.out_is_terminal() {
+            return out.text(text);
+        }
+        let stream = self.markdown.get_or_insert_with(|| MarkdownStream::new(out.text_width()));
+        stream.push(text).iter().try_for_each(|line| out.rendered(line))
+    }
+
+    /// Shows thinking: at once on a terminal, otherwise when it is complete.
+    fn thinking(&mut self, out: &mut Output, text: &str) -> Result<()> {
+        if self.open != RunningText::Thinking {
+            self.close(out)?;
+            self.open = RunningText::Thinking;
+        }
+        if out.err_is_terminal() {
+            return out.note_text(TextStyle::Dim, text);
+        }
+        self.thoughts.push_str(text);
+        Ok(())
+    }
+
+    fn tool_started(&mut self, out: &mut Output, call: &CallId, mut running: RunningCall) -> Result<()> {
+        self.close(out)?;
+        // What was said before a call is part of the work, not of the answer.
+        self.last_words = self.said.len();
+        running.text = format::shorten(&format::one_line(&running.text), CALL_MAX_CHARS);
+        out.note(TextStyle::Accent, &format!("● {}", running.text))?;
+        self.calls.insert(call.clone(), running);
+        Ok(())
+    }
+
+    fn tool_finished(
+        &mut self,
+        out: &mut Output,
+        event: &LogEvent,
+        call: &CallId,
+        result: ToolResult<'_>,
+    ) -> Result<()> {
+        self.close(out)?;
+        let ToolResult { tool, ok, output } = result;
+        let running = self.calls.remove(call);
+        let took = running
+            .as_ref()
+            .map(|running| format::duration(took(running.since, running.since_at, event.at)))
+            .unwrap_or_default();
+        // What was asked about has been seen.
+        if ok && out.err_is_terminal() && !self.asked.remove(call) {
+            let changes = running.iter().flat_map(|running| &running.changes);
+            for line in request_detail::changes(changes, limits::CHANGE_LINES_MAX) {
+                out.note_rendered(&line)?;
+            }
+        }
+        let (mark, style) = if ok { ("✓", TextStyle::Good) } else { ("✗", TextStyle::Bad) };
+        let more = output.lines().count().saturating_sub(1);
+        let more = if more > 0 { format!(" (+{})", format::plural(more, "line")) } else { String::new() };
+        let first = format::shorten(output.lines().next().unwrap_or_default(), CALL_MAX_CHARS);
+        let name = if took.is_empty() { tool } else { took.as_str() };
+        out.note(style, format!("  {mark} {name} {first}{more}").trim_end())
+    }
+
+    /// Shows the end of a turn, and the answer unless it is already on the screen.
+    fn turn_ended(&mut self, out: &mut Output, reason: EndReason, text: &str, error: &str) -> Result<()> {
+        self.close(out)?;
+        let last_words = self.said[self.last_words..].trim();
+        // An agent reports the last part of an answer of several parts; all of it was streamed.
+        let answer = if last_words.contains(text.trim()) { last_words } else { text.trim() };
+        let shown = !out.quiet && self.said.trim_end().ends_with(answer);
+        if !answer.is_empty() && !shown {
+            let answer = answer.to_owned();
+            out.markdown(&answer)?;
+        }
+        self.working = false;
+        self.calls.clear();
+        let took = format::duration(self.last_took);
+        let usage = if self.usage.is_empty() {
+            String::new()
+        } else {
+            format!(" · {}", render::usage_text(&self.usage))
+        };
+        if reason == EndReason::Completed {
+            return out.note(TextStyle::Dim, &format!("✓ {took}{usage}"));
+        }
+        let because = if error.is_empty() { String::new() } else { format!(": {error}") };
+        let style = if reason == EndReason::Cancelled { TextStyle::Warn } else { TextStyle::Bad };
+        out.say(style, &format!("✗ the turn {}{because} ({took}{usage})", end_phrase(reason)))
+    }
+
+    /// Shows what was asked of the agent: all of it on a terminal, where one reads a conversation.
+    fn prompt_row(&mut self, out: &mut Output, event: &LogEvent, text: &str) -> Result<()> {
+        if !out.err_is_terminal() || text.is_empty() {
+            return self.note_row(out, event);
+        }
+        for (at, line) in text.lines().enumerate() {
+            let mark = if at == 0 { "> " } else { "  " };
+            out.note(TextStyle::Bold, &format!("{mark}{line}"))?;
+        }
+        Ok(())
+    }
+
+    fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
+        // Text in a pipe continues after a note; thinking shares the note's stream.
+        if self.open == RunningText::Thinking {
+            self.close(out)?;
+        }
+        let row = render::row(event);
+        out.note(
+            row.style,
+            &format!("{}: {}", row.word, format::shorten(&format::one_line(&row.text), CALL_MAX_CHARS)),
+        )
+    }
+}
+
+fn end_phrase(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Cancelled => "was cancelled",
+        EndReason::Refused => "was refused by the model",
+        EndReason::Interrupted => "was interrupted: the agent died",
+        EndReason::LimitReached => "stopped at a limit of the model or agent",
+        EndReason::BudgetExceeded => "stopped: the token budget is used up",
+        EndReason::Completed => "completed",
+        EndReason::Failed => "failed",
+    }
+}
+
+/// The result of a call.
+struct ToolResult<'a> {
+    tool: &'a str,
+    ok: bool,
+    output: &'a str,
+}
+
+/// How long something took: by the journal's times, which hold for the past too, else by the clock here.
+fn took(since: Instant, since_at: Option<jiff::Timestamp>, until: Option<jiff::Timestamp>) -> Duration {
+    match (since_at, until) {
+        (Some(since), Some(until)) => Duration::try_from(until.duration_since(since)).unwrap_or_default(),
+        _ => since.elapsed(),
+    }
+}
+
+/// Whole seconds once there are any: tenths that change with every frame only flicker.
+fn whole(duration: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(duration.as_secs().max(1))
+}
+
+#[cfg(test)]
+mod tests;

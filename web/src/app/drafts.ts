@@ -1,0 +1,77 @@
+// What a person typed and did not send, by session and kept over reloads.
+
+export function draft(session: string): string {
+  try {
+    return localStorage.getItem(`obey-draft-${session}`) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function setDraft(session: string, text: string): void {
+  try {
+    if (text === "") localStorage.removeItem(`obey-draft-${session}`);
+    else localStorage.setItem(`obey-draft-${session}`, text);
+  } catch {
+    // A browser without storage keeps it while the page is open.
+  }
+}
+
+/** What was chosen last for a new session. */
+export function lastChoice(): Record<string, string> {
+  try {
+    return JSON.parse(localStorage.getItem("obey-new") ?? "{}") as Record<string, string>;
+  } catch {
+    return {};
+  }
+}
+
+export function setLastChoice(choice: Record<string, string>): void {
+  try {
+    localStorage.setItem("obey-new", JSON.stringify(choice));
+  } catch {
+    // As above.
+  }
+}
+
+/** A comment on a line of a review that was not sent yet. */
+export interface LineComment {
+  path: string;
+  line: number;
+  text: string;
+  words: string;
+}
+
+export function comments(session: string): LineComment[] {
+  try {
+    return JSON.parse(localStorage.getItem(`obey-review-${session}`) ?? "[]") as LineComment[];
+  } catch {
+    return [];
+  }
+}
+
+export function setComments(session: string, all: LineComment[]): void {
+  try {
+    if (all.length === 0) localStorage.removeItem(`obey-review-${session}`);
+    else localStorage.setItem(`obey-review-${session}`, JSON.stringify(all));
+  } catch {
+    // As above.
+  }
+}
+
+/** Whether what an agent thought is shown without opening it. */
+export function showsThinking(): boolean {
+  try {
+    return localStorage.getItem("obey-thinking") === "open";
+  } catch {
+    return false;
+  }
+}
+
+export function setShowsThinking(isOpen: boolean): void {
+  try {
+    localStorage.setItem("obey-thinking", isOpen ? "open" : "folded");
+  } catch {
+    // As above.
+  }
+}
