@@ -87,10 +87,11 @@ impl Home {
         let target = own.parent().and_then(Path::parent).context("no target folder")?;
         let root = target.join("bench-run").join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(root.join("bin"))?;
-        std::fs::create_dir_all(root.join("project"))?;
         // The paths of sockets must be short.
         let socket_dir = std::env::temp_dir().join(format!("obey-bench-{name}-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&socket_dir)?;
+        // Not below this repository: the daemon would look at all of it with every turn.
+        std::fs::create_dir(socket_dir.join("project"))?;
         let home = Self { root, socket_dir, daemon: None, shims: Vec::new(), on_port: false, address: None };
         let real = own.with_file_name("obey");
         std::fs::hard_link(&real, home.bin(REAL))
@@ -153,7 +154,7 @@ impl Home {
 
     /// The only project of this folder.
     pub(crate) fn project(&self) -> PathBuf {
-        self.root.join("project")
+        self.socket_dir.join("project")
     }
 
     /// Puts a program where the daemon looks for its own.
@@ -176,6 +177,14 @@ impl Home {
         let mut command = Command::new(self.bin(REAL));
         command.arg("--socket").arg(self.socket()).args(["acp", "--no-autostart", "--provider", "scripted"]);
         command.env("OBEY_CONFIG", self.root.join("config.toml"));
+        command
+    }
+
+    /// The same with any agent of the Agent Client Protocol.
+    pub(crate) fn acp_with(&self, config: &serde_json::Value) -> Command {
+        let mut command = Command::new(self.bin(REAL));
+        command.arg("--socket").arg(self.socket()).args(["acp", "--no-autostart", "--provider", "acp"]);
+        command.args(["--config", &config.to_string()]).env("OBEY_CONFIG", self.root.join("config.toml"));
         command
     }
 

@@ -43,7 +43,7 @@ impl Script {
         format!("{} {} {} {}", self.chunks, self.gap.as_micros(), self.line_bytes, self.asks)
     }
 
-    fn read(prompt: &str) -> Option<Self> {
+    pub(crate) fn read(prompt: &str) -> Option<Self> {
         let mut words = prompt.split(' ').map(|word| word.parse::<u64>().ok());
         let (chunks, gap_us, line_bytes) = (words.next()??, words.next()??, words.next()??);
         let asks = words.next()??;
@@ -139,7 +139,7 @@ fn long_line(mut bytes: u64) {
 }
 
 /// Writes unbuffered. Without a reader there is nothing left to do.
-fn write_all(mut bytes: &[u8]) {
+pub(crate) fn write_all(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {
             Ok(written) => bytes = &bytes[written..],

@@ -8,23 +8,25 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Runs this program again in the real-time class, which all its children inherit: on a machine with other
-/// work all sides are then measured as if there were none. Without that permission it still measures, and
-/// prints a note.
-pub(crate) fn rerun_first_in_line(mark: &str) -> Result<()> {
-    let chrt = ["--rr", "1"];
-    let may = Command::new("chrt").args(chrt).arg("true").output().is_ok_and(|tried| tried.status.success());
-    let own = std::env::current_exe()?;
-    let mut command = if may {
-        let mut command = Command::new("chrt");
-        command.args(chrt).arg(own);
-        command
-    } else {
-        println!("not in the real-time class (root and chrt are needed): other work will be in the figures");
-        Command::new(own)
-    };
-    let status = command.args(std::env::args_os().skip(1)).env(mark, "1").status()?;
+/// Runs this program again, so that the measuring process can begin a session of its own, and ends with its status.
+pub(crate) fn rerun(mark: &str) -> Result<()> {
+    let status =
+        Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(mark, "1").status()?;
     std::process::exit(status.code().unwrap_or(1));
+}
+
+/// Gives this process and all its children priority over other work: all sides are then measured as if there were little of it.
+/// Not the real-time class: there, a thread that wakes up does not preempt another, and kernels may refuse to put such a process
+/// into a control group. Without the permission it still measures, and prints a note.
+pub(crate) fn go_first() {
+    // Whoever started it was interrupted: this process is in no terminal's group.
+    let follows = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    let alone = follows.and_then(|()| rustix::process::setsid());
+    // The scheduler weighs sessions first, and processes within them.
+    let weighed = alone.is_ok() && fs::write("/proc/self/autogroup", "-17").is_ok();
+    if rustix::process::nice(-15).is_err() || !weighed {
+        println!("without priority (root is needed): other work will be in the figures");
+    }
 }
 
 /// Load and pressure in one line.
@@ -141,5 +143,13 @@ pub(crate) fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
         // An error means that it has already ended.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// Kills a process and everything in its group with SIGKILL.
+pub(crate) fn kill_group(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        // An error means that it has already ended.
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
 }

@@ -71,7 +71,8 @@ impl Peer {
     }
 
     pub(crate) async fn prompt(&self, session: &str, text: String) -> Result<()> {
-        let request = pb::PromptRequest { session_id: session.to_owned(), text, steer: false };
+        let request =
+            pb::PromptRequest { session_id: session.to_owned(), text, steer: false, ..Default::default() };
         self.turns.clone().prompt(request).await?;
         Ok(())
     }

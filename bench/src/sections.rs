@@ -5,9 +5,11 @@ mod adapters;
 mod api;
 mod contained;
 mod converse;
+mod guard;
 mod idle;
 mod latency;
 mod long_line;
+mod peers;
 mod provider;
 mod reattach;
 mod start;
@@ -24,7 +26,14 @@ use crate::table::Table;
 /// One block of measurements.
 pub(crate) type Section = fn(&mut Table) -> Pin<Box<dyn Future<Output = Result<()>> + '_>>;
 
-/// Every section by the name that selects it.
+/// Sections that run only when they are named: they fetch programs, or repeat others.
+pub(crate) const NAMED: &[(&str, Section)] = &[
+    ("peers", |table| Box::pin(peers::run(table))),
+    ("guard", |table| Box::pin(guard::check(table))),
+    ("guard-keep", |table| Box::pin(guard::keep(table))),
+];
+
+/// Every other section by the name that selects it.
 pub(crate) const ALL: &[(&str, Section)] = &[
     ("latency", |table| Box::pin(latency::one(table))),
     ("fanout", |table| Box::pin(latency::fan_out(table))),

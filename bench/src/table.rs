@@ -7,6 +7,7 @@ use crate::stats;
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<[String; 6]>,
+    ratios: Vec<(String, Vec<f64>)>,
     is_broken: bool,
 }
 
@@ -44,7 +45,32 @@ impl Table {
             Some(most) => (format!("≤ {most} × floor"), if ratio <= most { "yes" } else { "NO" }),
             None => (String::new(), ""),
         };
+        self.ratios.push((what.to_owned(), ratios.to_vec()));
         self.push(what, ours, floor, text, goal, met);
+    }
+
+    /// Adds a row with the ratio of ours to a rival's figure, one ratio per round.
+    pub(crate) fn beside(
+        &mut self,
+        what: &str,
+        ours: String,
+        theirs: String,
+        ratios: &[f64],
+        goal: Option<(f64, String)>,
+    ) {
+        let ratio = stats::median(ratios);
+        let text = format!("{ratio:.3} (worst {:.3})", stats::worst(ratios));
+        let (goal, met) = match goal {
+            Some((most, text)) => (text, if ratio <= most { "yes" } else { "NO" }),
+            None => (String::new(), ""),
+        };
+        self.ratios.push((what.to_owned(), ratios.to_vec()));
+        self.push(what, ours, theirs, text, goal, met);
+    }
+
+    /// The ratios of every row that has some, by its name.
+    pub(crate) fn ratios(&self) -> &[(String, Vec<f64>)] {
+        &self.ratios
     }
 
     fn push(&mut self, what: &str, ours: String, floor: String, ratio: String, goal: String, met: &str) {

@@ -143,6 +143,11 @@ impl Running {
         .await?
     }
 
+    /// The command's process id; `None` after it ended.
+    pub fn pid(&self) -> Option<i32> {
+        self.child.id().map(|pid| pid as i32)
+    }
+
     /// Sends a signal to the command itself.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id() {

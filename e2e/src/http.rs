@@ -35,6 +35,24 @@ pub async fn send(to: SocketAddr, method: &str, path: &str, body: Option<&str>) 
     within("an HTTP answer", exchange(to, format!("{head}{body}"))).await?
 }
 
+/// The same with a token.
+pub async fn send_with(
+    to: SocketAddr,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: Option<&str>,
+) -> Result<Answer> {
+    let body = body.unwrap_or_default();
+    let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nauthorization: Bearer {token}\r\n{kind}content-length: \
+         {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    within("an HTTP answer", exchange(to, format!("{head}{body}"))).await?
+}
+
 /// Sends a request as it stands, for requests no client would make.
 pub async fn exchange(to: SocketAddr, request: String) -> Result<Answer> {
     let mut stream = TcpStream::connect(to).await.context("connecting")?;

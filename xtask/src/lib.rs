@@ -3,3 +3,4 @@
 
 pub mod capabilities;
 pub mod tidy;
+pub mod web;

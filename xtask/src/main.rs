@@ -1,6 +1,7 @@
 //! The commands on the source tree: `cargo tidy` checks its rules and reports violations; `cargo xtask facts`
 //! prints what a protobuf file, or the protobuf in a specification, defines; `cargo xtask capabilities`
-//! generates the table of docs/providers.md.
+//! generates the table of docs/providers.md; `cargo xtask web` builds the page, and with `--check` compares it with what
+//! is committed.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,7 +29,15 @@ fn main() -> Result<ExitCode> {
             write!(out, "{made}")?;
             Ok(ExitCode::SUCCESS)
         }
-        _ => bail!("usage: cargo xtask tidy [ROOT] | facts FILE | capabilities DIR"),
+        ["web"] => {
+            xtask::web::build(&tidy::workspace_root())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ["web", "--check"] => {
+            writeln!(out, "{}", xtask::web::check(&tidy::workspace_root())?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => bail!("usage: cargo xtask tidy [ROOT] | facts FILE | capabilities DIR | web [--check]"),
     }
 }
 

@@ -2,15 +2,20 @@
 //! the other tests, so that a violation is a failed test and not a review comment.
 
 pub mod conformance;
+pub mod dependencies;
 pub mod errors;
 pub mod files;
 pub mod hygiene;
 pub mod imports;
+pub mod links;
+pub mod map;
 pub mod names;
 pub mod proto;
 pub mod rust;
+pub mod sizes;
 pub mod source;
 pub mod tree;
+pub mod versions;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -68,9 +73,14 @@ pub fn check(root: &Path) -> Result<Report> {
     let packages = imports::packages(root)?;
     let mut breaches = imports::edges(&packages);
     breaches.extend(imports::third_party(&packages));
+    breaches.extend(dependencies::check(root)?);
+    breaches.extend(map::names(&tree));
+    breaches.extend(links::lead_somewhere(&tree, root));
+    breaches.extend(links::contents(&tree));
     breaches.extend(files::headers(&tree));
     breaches.extend(files::lengths(&tree, files::LONG_FILES));
     breaches.extend(files::no_mod_files(&tree));
+    breaches.extend(sizes::crates(&tree));
     breaches.extend(names::types_once(&tree));
     breaches.extend(names::banned_words(&tree));
     breaches.extend(source::no_async(&tree));
@@ -82,6 +92,8 @@ pub fn check(root: &Path) -> Result<Report> {
     breaches.extend(hygiene::lock_files(&tree));
     breaches.extend(proto::contracts(&tree, proto::published(root).as_deref()));
     breaches.extend(proto::published_files(&tree));
+    breaches.extend(versions::repeated(root)?);
+    breaches.extend(crate::web::check_sources(root)?);
     let conformance = conformance::rows(&tree);
     breaches.extend(conformance.breaches);
     breaches.sort();

@@ -35,6 +35,14 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     home.end()
 }
 
+/// Only the latency, for the guard.
+pub(super) fn latency_alone(table: &mut Table) -> Result<()> {
+    let mut home = Home::new("acp-latency")?;
+    home.start()?;
+    chunk_latency(table, &home)?;
+    home.end()
+}
+
 fn connect(home: &Home) -> Result<Editor> {
     let mut editor = Editor::start(home.acp())?;
     editor.initialize(Instant::now())?;
@@ -64,16 +72,24 @@ fn chunk_latency(table: &mut Table, home: &Home) -> Result<()> {
     let mut editor = connect(home)?;
     let session = editor.open(&home.project())?;
     let (mut floors, mut ours, mut over) = (Vec::new(), Vec::new(), Vec::new());
+    let mut halves: [Vec<f64>; 3] = Default::default();
     for round in 0..=ROUNDS {
-        let low = percentile(&bare_turn(&mut pipe, &script)?.ages, 0.99);
-        let high = percentile(&turn(&mut editor, &session, &script)?.ages, 0.99);
+        let low_ages = bare_turn(&mut pipe, &script)?.ages;
+        let high_ages = turn(&mut editor, &session, &script)?.ages;
+        let (low, high) = (percentile(&low_ages, 0.99), percentile(&high_ages, 0.99));
+        let half = (percentile(&low_ages, 0.5), percentile(&high_ages, 0.5));
         // The first round is a warm-up and does not count.
         if round > 0 {
             floors.push(low);
             ours.push(high);
             over.push(high - low);
+            halves[0].push(half.1);
+            halves[1].push(half.0);
+            halves[2].push(half.1 / half.0);
         }
     }
+    let [own, floor, ratios] = &halves;
+    table.ratio("chunk to editor, p50", micros(median(own)), micros(median(floor)), ratios, None);
     let judged = median(&over);
     let words = format!("{} (over a bare pipe: {})", micros(median(&ours)), micros(judged));
     let goal = Goal::AtMost(OVER_MOST_US, format!("{} over", micros(OVER_MOST_US)));

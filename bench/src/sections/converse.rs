@@ -154,10 +154,13 @@ pub(crate) async fn permission(table: &mut Table) -> Result<()> {
     for (name, pick, most) in
         [("p50", (|round| round.0) as fn(&(f64, f64)) -> f64, None), ("p99", |round| round.1, Some(2.0))]
     {
+        let ratios: Vec<f64> = ours.iter().zip(&low).map(|(ours, low)| pick(ours) / pick(low)).collect();
         let (low, ours) = (of(&low, pick), of(&ours, pick));
         let over = (ours - low) / 1e3;
         let goal = most.map_or(Goal::None, |most| Goal::AtMost(most, format!("{most} ms over the floor")));
         table.row(&format!("permission round trip, {name}"), micros(ours), micros(low), over, goal);
+        let what = format!("permission round trip to the floor's, {name}");
+        table.ratio(&what, String::new(), String::new(), &ratios, None);
     }
     Ok(())
 }

@@ -71,8 +71,9 @@ pub(crate) async fn one(table: &mut Table) -> Result<()> {
     let p99 = median(&shims.iter().map(|shim| shim.1).collect::<Vec<_>>());
     let until = format!("{} (p99 {})", micros(p50), micros(p99));
     table.row("of it, until the shim has the chunk", until, String::new(), p50, Goal::None);
-    let (cost, low) = (median(&costs), median(&floor_costs));
-    table.row("the same, CPU per chunk", micros(cost), micros(low), cost, Goal::None);
+    let ratios: Vec<f64> = costs.iter().zip(&floor_costs).map(|(ours, floor)| ours / floor).collect();
+    let (cost, low) = (micros(median(&costs)), micros(median(&floor_costs)));
+    table.ratio("the same, CPU per chunk", cost, low, &ratios, None);
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::table::{Goal, Table};
 /// Starts of each side: single ones vary by a tenth.
 const STARTS: usize = 40;
 const TURNS: usize = 5;
-const PIECES: u64 = 400;
+pub(crate) const PIECES: u64 = 400;
 /// A model emits a few hundred words per second at most.
 const GAP_MS: u64 = 3;
 /// How long a model thinks before its first output. Without it a bare client has its answer in a millisecond,
@@ -103,8 +103,12 @@ impl Stage {
     }
 
     pub(crate) async fn prompt(&self, session: &str, text: &str) -> Result<()> {
-        let request =
-            pb::PromptRequest { session_id: session.to_owned(), text: text.to_owned(), steer: false };
+        let request = pb::PromptRequest {
+            session_id: session.to_owned(),
+            text: text.to_owned(),
+            steer: false,
+            ..Default::default()
+        };
         self.clients.turns.clone().prompt(request).await?;
         Ok(())
     }
@@ -238,7 +242,7 @@ pub(crate) async fn start(stage: &Stage, agent: &Agent) -> Result<u64> {
     Ok(took)
 }
 
-async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> {
+pub(crate) async fn turn(stage: &Stage, session: &str, after: u64) -> Result<(Heard, u64)> {
     // The reader starts before the turn, so that its start-up time does not count.
     let reading = stage.read(session, after);
     let prompting = async {

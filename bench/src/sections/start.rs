@@ -54,7 +54,7 @@ async fn make_past(home: &mut Home) -> Result<()> {
 
 fn copy(database: &mut Connection, id: &str) -> Result<()> {
     let columns: Vec<String> = database
-        .prepare("SELECT name FROM pragma_table_info('agent_sessions') WHERE name NOT IN ('key', 'id')")?
+        .prepare("SELECT name FROM pragma_table_info('session_records') WHERE name NOT IN ('key', 'id')")?
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let value = |name: &String| match name.as_str() {
@@ -62,13 +62,13 @@ fn copy(database: &mut Connection, id: &str) -> Result<()> {
         _ => name.clone(),
     };
     let insert = format!(
-        "INSERT INTO agent_sessions (id, {}) SELECT ?2, {} FROM agent_sessions WHERE id = ?1",
+        "INSERT INTO session_records (id, {}) SELECT ?2, {} FROM session_records WHERE id = ?1",
         columns.join(", "),
         columns.iter().map(value).collect::<Vec<_>>().join(", ")
     );
     let transaction = database.transaction()?;
     let key: i64 =
-        transaction.query_row("SELECT key FROM agent_sessions WHERE id = ?1", [id], |row| row.get(0))?;
+        transaction.query_row("SELECT key FROM session_records WHERE id = ?1", [id], |row| row.get(0))?;
     for number in 1..STORED {
         // As long and as unique as a real one.
         let other = format!("{}{number:06}", &id[..id.len() - 6]);
@@ -76,7 +76,7 @@ fn copy(database: &mut Connection, id: &str) -> Result<()> {
         let its_key = transaction.last_insert_rowid();
         transaction
             .prepare_cached(
-                "INSERT INTO agent_activities SELECT ((?2 - ?1) << 32) + id, at, body FROM agent_activities
+                "INSERT INTO journal SELECT ((?2 - ?1) << 32) + id, at, body FROM journal
                  WHERE id >> 32 = ?1 AND id >= ?1 << 32 AND id < (?1 + 1) << 32",
             )?
             .execute([key, its_key])?;

@@ -42,7 +42,7 @@ pub(crate) async fn burst(table: &mut Table) -> Result<()> {
     drop(peer);
     home.end()?;
     let stored: i64 = rusqlite::Connection::open(home.database())?.query_row(
-        "SELECT count(*) FROM agent_activities WHERE body LIKE '{\"type\":\"text_delta\"%'",
+        "SELECT count(*) FROM journal WHERE body LIKE '{\"type\":\"text_delta\"%'",
         [],
         |row| row.get(0),
     )?;

@@ -181,7 +181,8 @@ impl Crew {
 
 /// Sends a prompt, or with `steer` a word to the running turn.
 pub async fn prompt(clients: &Clients, id: &str, text: &str, steer: bool) -> Result<(), tonic::Status> {
-    let request = own::PromptRequest { session_id: id.into(), text: text.into(), steer };
+    let request =
+        own::PromptRequest { session_id: id.into(), text: text.into(), steer, ..Default::default() };
     clients.turns.clone().prompt(request).await?;
     Ok(())
 }

@@ -151,8 +151,12 @@ impl Flood {
 /// Plays a turn to its end and returns its events.
 pub async fn turn(crew: &Crew, id: &str, steps: &Value) -> Result<Vec<own::Event>> {
     let mut clients = crew.clients();
-    let request =
-        own::PromptRequest { session_id: id.into(), text: format!("turn SCRIPT: {steps}"), steer: false };
+    let request = own::PromptRequest {
+        session_id: id.into(),
+        text: format!("turn SCRIPT: {steps}"),
+        steer: false,
+        ..Default::default()
+    };
     let begun = clients.turns.prompt(request).await?.into_inner();
     let request = own::ReadEventsRequest {
         session_id: id.into(),

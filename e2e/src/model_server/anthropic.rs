@@ -114,7 +114,18 @@ fn invalid(message: &str) -> Refusal {
 
 fn refuse(shared: &Shared, request: usize, refusal: &Refusal) -> Response {
     let kind = refusal.kind.as_deref().unwrap_or_else(|| kind_of(refusal.code));
-    exchange::refuse(shared, request, refusal, &encode::error(kind, &refusal.message))
+    let headers = refusal.plan_resets_at.map(plan_headers).unwrap_or_default();
+    exchange::refuse_with(shared, request, refusal, headers, &encode::error(kind, &refusal.message))
+}
+
+/// How the service tells a user who is logged in with a plan that its limit of five hours is used up.
+fn plan_headers(resets_at: u64) -> Vec<(&'static str, String)> {
+    vec![
+        ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
+        ("anthropic-ratelimit-unified-reset", resets_at.to_string()),
+        ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
+        ("anthropic-ratelimit-unified-overage-status", "rejected".to_owned()),
+    ]
 }
 
 fn kind_of(code: u16) -> &'static str {

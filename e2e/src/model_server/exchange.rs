@@ -23,11 +23,13 @@ pub(super) struct Refusal {
     pub(super) kind: Option<String>,
     pub(super) message: String,
     pub(super) retry_after: Option<String>,
+    /// When the used-up limit of the user's plan ends, in seconds since 1970.
+    pub(super) plan_resets_at: Option<u64>,
 }
 
 impl Refusal {
     pub(super) fn new(code: u16, message: impl Into<String>) -> Refusal {
-        Refusal { code, kind: None, message: message.into(), retry_after: None }
+        Refusal { code, kind: None, message: message.into(), retry_after: None, plan_resets_at: None }
     }
 }
 
@@ -57,7 +59,7 @@ pub(super) fn record(method: &Method, uri: &Uri, headers: &HeaderMap, bytes: &By
 /// The error a reply begins with, if any.
 pub(super) fn refusal(reply: &Reply, attempt: u64, streamed: bool) -> Option<Refusal> {
     reply.blocks.iter().find_map(|block| match block {
-        Block::Status { code, kind, message, retry_after, times }
+        Block::Status { code, kind, message, retry_after, plan_resets_in_secs, times }
             if times.is_none_or(|times| attempt <= times) =>
         {
             Some(Refusal {
@@ -65,6 +67,7 @@ pub(super) fn refusal(reply: &Reply, attempt: u64, streamed: bool) -> Option<Ref
                 kind: kind.clone(),
                 message: message.clone(),
                 retry_after: retry_after.clone(),
+                plan_resets_at: plan_resets_in_secs.map(|wait| now_secs() + wait),
             })
         }
         // A reply that is not streamed has no middle in which an error could come.
@@ -102,6 +105,30 @@ pub(super) fn stream(
 pub(super) fn refuse(shared: &Shared, request: usize, refusal: &Refusal, body: &Value) -> Response {
     shared.ledger.ended(request, Outcome::Refused(refusal.code));
     json_response(shared, refusal.code, body, refusal.retry_after.as_deref())
+}
+
+/// The same with headers of the API's own.
+pub(super) fn refuse_with(
+    shared: &Shared,
+    request: usize,
+    refusal: &Refusal,
+    headers: Vec<(&'static str, String)>,
+    body: &Value,
+) -> Response {
+    let mut response = refuse(shared, request, refusal, body);
+    for (name, value) in headers {
+        // Digits and words of this server's own are always a header's value.
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// Seconds since 1970.
+fn now_secs() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 /// Answers with one JSON value.

@@ -15,7 +15,8 @@ use super::openai_responses::refuse;
 use super::record::Outcome;
 
 /// Words that a model would know to be the same.
-const SAME: &[(&str, &str)] = &[("automobile", "car"), ("physician", "doctor"), ("feline", "cat")];
+const SAME: &[(&str, &str)] =
+    &[("automobile", "car"), ("physician", "doctor"), ("feline", "cat"), ("brumbrum", "car")];
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new().route("/v1/embeddings", post(embeddings))

@@ -124,8 +124,20 @@ fn respond(shared: Shared, begun: Begun) -> Response {
 pub(super) fn refuse(shared: &Shared, request: usize, refusal: &Refusal) -> Response {
     let kind = refusal.kind.as_deref().unwrap_or_else(|| kind_of(refusal.code));
     let code = if refusal.code == 401 { "invalid_api_key" } else { kind };
-    let body = json!({"error": {"message": refusal.message, "type": kind, "param": null, "code": code}});
-    exchange::refuse(shared, request, refusal, &body)
+    let mut body = json!({"error": {"message": refusal.message, "type": kind, "param": null, "code": code}});
+    let Some(resets_at) = refusal.plan_resets_at else {
+        return exchange::refuse(shared, request, refusal, &body);
+    };
+    // How the service tells a user who is logged in with a plan that its limit of five hours is used up.
+    body["error"] = json!({
+        "message": refusal.message, "type": "usage_limit_reached", "plan_type": "plus", "resets_at": resets_at,
+    });
+    let headers = vec![
+        ("x-codex-primary-used-percent", "100".to_owned()),
+        ("x-codex-primary-window-minutes", "300".to_owned()),
+        ("x-codex-primary-reset-at", resets_at.to_string()),
+    ];
+    exchange::refuse_with(shared, request, refusal, headers, &body)
 }
 
 fn kind_of(code: u16) -> &'static str {

@@ -68,6 +68,8 @@ pub(crate) enum Block {
         kind: Option<String>,
         message: String,
         retry_after: Option<String>,
+        /// The limit of the user's plan is used up for so many seconds.
+        plan_resets_in_secs: Option<u64>,
         times: Option<u64>,
     },
     /// An error inside the stream, after which it ends.
@@ -245,6 +247,7 @@ fn block(kind: &str, value: &Value, map: &Map<String, Value>) -> Result<Block, S
             retry_after: map
                 .get("retry_after")
                 .map(|wait| wait.as_str().map_or_else(|| wait.to_string(), str::to_owned)),
+            plan_resets_in_secs: number("plan_resets_in_secs"),
             times: number("times"),
         },
         _ => Block::StreamError { kind: text()?, message: message() },

@@ -5,6 +5,7 @@ mod bad_input;
 mod bridge;
 mod content;
 pub(crate) mod editor_tools;
+mod emacs;
 mod leaving;
 mod many;
 mod modes;

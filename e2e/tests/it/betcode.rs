@@ -4,6 +4,8 @@
 mod bad_input;
 mod compaction;
 mod conversations;
+mod faithful;
+mod machines;
 mod permissions;
 mod python;
 mod reconnecting;

@@ -10,9 +10,12 @@ mod escape;
 mod floods;
 mod grants;
 mod hostile;
+mod killed_shims;
 mod limits;
 mod listeners;
+mod own_folders;
 mod secrets;
+mod session_commands;
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -23,6 +26,8 @@ use e2e::world::World;
 use wire::obey::local::v1 as pb;
 
 use crate::stage::{Agent, Stage, contents};
+
+pub(crate) use devices::with_tls;
 
 /// The name of the hostile agent's program, one of those the provider `acp` knows.
 const PROGRAM: &str = "goose";

@@ -8,6 +8,7 @@ mod cli;
 #[path = "../../../crates/surface-contextd/src/examples.rs"]
 #[allow(dead_code, reason = "shared with the surface, which uses all of it")]
 mod examples;
+mod faithful;
 mod load;
 mod makers;
 mod openapi;

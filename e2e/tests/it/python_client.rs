@@ -14,6 +14,27 @@ async fn python_drives_every_call_of_the_local_service() -> Result<()> {
     run("local_v1.py", |daemon, world| vec![daemon.socket().into(), world.project().into()]).await
 }
 
+#[tokio::test]
+async fn an_unknown_symbol_does_not_end_a_reflection_stream() -> Result<()> {
+    run("reflection.py", |daemon, _| {
+        let address = format!("unix:{}", daemon.socket().display());
+        vec![address.into(), "".into(), "obey.local.v1.LocalDaemonService".into()]
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_client_of_the_published_interface_relies_on_modes_outside_agents_and_tables() -> Result<()> {
+    let world = World::new()?;
+    world.set_env("OBEY_SESSIONS_DEFAULT_MODE", "autonomous");
+    let obey = world.obey()?;
+    run_in(world, "seed_local.py", |daemon, world| {
+        let database = world.path("data/obey/daemon.db");
+        vec![daemon.socket().into(), world.project().into(), obey.into(), database.into()]
+    })
+    .await
+}
+
 /// Runs a script of `tests/python` against a daemon of its own. The script's last call is Shutdown.
 pub(crate) async fn run(
     script: &str,

@@ -267,7 +267,7 @@ impl Stage {
 
     /// Interrupts the running turn.
     pub(crate) async fn cancel(&self, id: &str) -> Result<bool> {
-        let request = own::CancelTurnRequest { session_id: id.into() };
+        let request = own::CancelTurnRequest { session_id: id.into(), ..Default::default() };
         Ok(self.clients.turns.clone().cancel_turn(request).await?.into_inner().cancelled)
     }
 

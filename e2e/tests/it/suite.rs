@@ -1,4 +1,4 @@
-//! What every provider must do, and what became of it. Scenarios end by having the journal judged (`providers::suite`);
+//! What every provider must do, and what became of it. Scenarios end by having the journal judged (`provider_common::suite`);
 //! the outcome must be the one that docs/providers.md shows, whose table is made of `e2e/capabilities.txt`. Where
 //! `OBEY_SUITE_DIR` names a folder, outcomes are left there instead, for `cargo xtask capabilities` to make both anew.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use providers::suite;
+use provider_common::suite;
 use tonic::Status;
 
 use crate::stage::{Agent, Stage, fields};

@@ -67,7 +67,12 @@ async fn exchanged_under_load(exchange: impl AsyncFnOnce(&mut Stage) -> Result<(
     let mut told = Vec::new();
     for number in 0..4 {
         let (id, name) = (stage.create().await?, format!("teller {number}"));
-        let prompt = own::PromptRequest { session_id: id.clone(), text: telling(&name, &gate), steer: false };
+        let prompt = own::PromptRequest {
+            session_id: id.clone(),
+            text: telling(&name, &gate),
+            steer: false,
+            ..Default::default()
+        };
         stage.clients.turns.clone().prompt(prompt).await?;
         told.push((id, name));
     }

@@ -1,6 +1,6 @@
 """Drives betcode.v1 from Python, as any stranger's client would: conversations over TCP and over the Unix socket.
 
-Usage: betcode_v1.py TCP_ADDRESS SOCKET_ADDRESS PROJECT [PUBLISHED_PROTO], with the stubs compiled from proto/ on
+Usage: betcode_v1.py TCP_ADDRESS SOCKET_ADDRESS PROJECT [PUBLISHED_PROTO] (an address may also be `relay={…}`), with the stubs compiled from proto/ on
 PYTHONPATH. With the last argument the messages are compiled from the interface as it was published instead. Prints one
 line per check and ends with code 1 at the first that fails. The last call shuts the daemon down.
 """
@@ -111,8 +111,41 @@ def text(events):
     return "".join(event.text_delta.text for event in events if kind(event) == "text_delta")
 
 
+class Metadata(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Adds metadata to every call."""
+
+    def __init__(self, *pairs):
+        self.pairs = list(pairs)
+
+    def add(self, details):
+        return details._replace(metadata=list(details.metadata or ()) + self.pairs)
+
+    def intercept_unary_unary(self, call, details, request):
+        return call(self.add(details), request)
+
+    intercept_unary_stream = intercept_unary_unary
+    intercept_stream_unary = intercept_unary_unary
+    intercept_stream_stream = intercept_unary_unary
+
+
+def open_channel(address):
+    """Opens a channel to an address, or through a relay: `relay={"address", "ca", "token", "machine"}`."""
+    if not address.startswith("relay="):
+        return grpc.insecure_channel(address)
+    relay = json.loads(address.removeprefix("relay="))
+    with open(relay["ca"], "rb") as file:
+        channel = grpc.secure_channel(relay["address"], grpc.ssl_channel_credentials(file.read()))
+    pairs = ("authorization", f"Bearer {relay['token']}"), ("x-machine-id", relay["machine"])
+    return grpc.intercept_channel(channel, Metadata(*pairs))
+
+
 def converse(name, address, project):
-    channel = grpc.insecure_channel(address)
+    channel = open_channel(address)
     agents = agent_pb2_grpc.AgentServiceStub(channel)
     talk = Talk(agents, working_directory=project, metadata={"provider": "scripted"}, allowed_tools=["Read"])
     first = talk.next()

@@ -148,7 +148,10 @@ def turn(stub, session):
     )
     message = pb.SendMessageRequest(session_id=session, message=script("turn", *steps))
     events = list(stub.SendMessage(message, timeout=WAIT))
-    kinds = [event.type for event in events if event.type != pb.ACTIVITY_TYPE_STATUS]
+    # 100: pieces of text as they come, an addition that clients may ignore.
+    pieces = [event.content for event in events if event.type == 100]
+    check("SendMessage streams text as it comes", "".join(pieces) == "Žluťoučký kůň 🐍", pieces)
+    kinds = [event.type for event in events if event.type not in (pb.ACTIVITY_TYPE_STATUS, 100)]
     expected = [
         pb.ACTIVITY_TYPE_THINKING,
         pb.ACTIVITY_TYPE_TOOL_CALL,

@@ -14,7 +14,12 @@ const CONTRACTS: &[(&str, &str)] =
 /// of them.
 const PUBLISHED: &[(&str, &[&str])] = &[(
     "e2e/tests/published/betcode_v1.proto",
-    &["proto/betcode/v1/agent.proto", "proto/betcode/v1/worktree.proto"],
+    &[
+        "proto/betcode/v1/agent.proto",
+        "proto/betcode/v1/worktree.proto",
+        "proto/betcode/v1/machine.proto",
+        "proto/betcode/v1/tunnel.proto",
+    ],
 )];
 
 /// Returns the published specification of `obey.local.v1`, if a checkout has the specifications next to it.

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 
 use super::rust::code_only;
 
-/// Folders with built or downloaded files.
-const SKIPPED: &[&str] = &["target", "node_modules", "dist", "__pycache__", "venv"];
+/// Folders with built, generated or downloaded files.
+const SKIPPED: &[&str] = &["target", "node_modules", "dist", "__pycache__", "venv", "_generated"];
 
 /// Hidden folders that are ours nevertheless.
 const HIDDEN_BUT_OURS: &[&str] = &[".cargo", ".github", ".ci", ".config"];

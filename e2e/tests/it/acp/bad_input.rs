@@ -74,13 +74,14 @@ async fn a_line_of_64_mebibytes_is_refused_and_the_next_one_is_heard() -> Result
     let stage = stage!(SCRIPTED);
     let mut editor = editor(&stage, &[]).await?;
     let piece = vec![b'x'; 1024 * 1024];
-    editor.write(br#"{"jsonrpc":"2.0","id":5,"method":""#).await?;
+    editor.write(br#"{"jsonrpc":"2.0","id":55,"method":"session/prompt","params":{"id":1,"text":""#).await?;
     for _ in 0..64 {
         editor.write(&piece).await?;
     }
-    editor.write(b"\"}\n").await?;
+    editor.write(b"\"}}\n").await?;
     let answer = editor.next().await?;
     refused(&answer["error"], -32600, "at most")?;
+    ensure!(answer["id"] == 55, "whoever asked hears of it: {}", answer["id"]);
     let session = editor.open(&stage.world.project()).await?;
     ensure!(editor.turn(&session, &script(SCRIPTED, "z", &json!([{"text": "fine"}]))).await? == "end_turn");
     let pid = stage.daemon.pid().unwrap_or_default();
@@ -138,4 +139,64 @@ async fn a_missing_program_is_an_error_and_the_connection_stays() -> Result<()> 
     editor.result("session/list", json!({})).await?;
     editor.close().await?;
     world.assert_no_process_left().await
+}
+
+#[tokio::test]
+async fn requests_read_before_the_input_ends_are_answered() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    for mode in [&[][..], &["--standalone"]] {
+        let mut editor = super::start(&stage, mode).await?;
+        let (first, initialize) = editor.request("initialize", json!({"protocolVersion": 1}));
+        let new =
+            json!({"cwd": stage.world.project(), "mcpServers": null, "config": {"startup_delay_ms": 1}});
+        let (second, new) = editor.request("session/new", new);
+        let (third, list) = editor.request("session/list", json!({}));
+        // In one piece, and nothing after it.
+        editor.write(format!("{initialize}\n{new}\n{list}\n").as_bytes()).await?;
+        editor.hang_up();
+        ensure!(editor.ended().await?.success(), "{}", editor.errors());
+        let result = |id: u64| {
+            let answer = editor.seen.iter().find(|line| line["id"] == id);
+            answer.map(|answer| answer["result"].clone()).unwrap_or_default()
+        };
+        ensure!(result(first)["protocolVersion"] == 1, "{mode:?}: {:?}", editor.seen);
+        ensure!(result(second)["sessionId"].is_string(), "{mode:?}: {:?}", editor.seen);
+        ensure!(result(third)["sessions"].is_array(), "{mode:?}: {:?}", editor.seen);
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn titles_are_titles_and_fields_are_used_or_refused() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    let mut editor = editor(&stage, &[]).await?;
+    let project = stage.world.project();
+    let wrong = json!({"cwd": project, "mcpServers": [], "config": {"no_such_setting": "x"}});
+    refused(&editor.refusal("session/new", wrong).await?, -32602, "no_such_setting")?;
+    let session = editor.open(&project).await?;
+    let with = json!({"sessionId": session, "prompt": [{"type": "text", "text": "x"}], "metadata": {"a": 1}});
+    refused(&editor.refusal("session/prompt", with).await?, -32602, "metadata")?;
+    let steps = json!([{"text": "There are 0 entries\nin this folder"}]);
+    ensure!(
+        editor.turn(&session, &format!("Look around\n{}", script(SCRIPTED, "t", &steps))).await?
+            == "end_turn"
+    );
+    let title = |listed: &Value| {
+        let sessions = listed["sessions"].as_array().cloned().unwrap_or_default();
+        let found = sessions.into_iter().find(|entry| entry["sessionId"] == session.as_str());
+        found.map(|entry| entry["title"].as_str().unwrap_or_default().to_owned())
+    };
+    let listed = editor.result("session/list", json!({})).await?;
+    ensure!(title(&listed).as_deref() == Some("Look around"), "{listed}");
+    let told = |editor: &e2e::acp::Editor, title: &str| {
+        editor.seen.iter().any(|line| line["params"]["update"]["title"] == title)
+    };
+    ensure!(told(&editor, "Look around"), "the editor is told the title it will list");
+    stage.cli().ok(&["rename", &session, "Tidy up"]).await?;
+    ensure!(editor.turn(&session, &script(SCRIPTED, "u", &json!([{"text": "done"}]))).await? == "end_turn");
+    let listed = editor.result("session/list", json!({})).await?;
+    ensure!(title(&listed).as_deref() == Some("Tidy up"), "a name that was given stays: {listed}");
+    ensure!(told(&editor, "Tidy up"));
+    editor.close().await?;
+    stage.close().await
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::acp::Editor;
 use e2e::daemon::Daemon;
 use e2e::deadline::poll;
@@ -40,15 +40,16 @@ fn telling(agent: Agent, name: &str, gate: &Path) -> String {
 }
 
 /// Kills the daemon as it is now.
-fn kill(stage: &Stage) -> Result<i32> {
-    let pid = daemon(stage).context("no daemon runs")?;
+async fn kill(stage: &Stage) -> Result<i32> {
+    // The one that takes the place of a killed one may still be starting.
+    let pid = poll("a daemon", || daemon(stage)).await?;
     processes::signal(pid, Signal::KILL);
     Ok(pid)
 }
 
 /// Kills the daemon and waits for the one that takes its place.
 async fn kill_and_wait(stage: &Stage) -> Result<()> {
-    let killed = kill(stage)?;
+    let killed = kill(stage).await?;
     poll("the next daemon", || daemon(stage).filter(|pid| *pid != killed)).await?;
     Ok(())
 }
@@ -76,7 +77,7 @@ async fn a_turn_goes_on_and_is_answered_over_a_killed_daemon(agent: Agent) -> Re
     let session = editor.open(&stage.world.project()).await?;
     let id = editor.prompt(&session, &telling(agent, "first", &gate)).await?;
     editor.chunk().await?;
-    kill(&stage)?;
+    kill(&stage).await?;
     stage.world.touch("gate")?;
     let answer = editor.answer(id).await?;
     ensure!(answer["result"]["stopReason"] == "end_turn", "{answer}; {}", editor.errors());
@@ -100,7 +101,7 @@ async fn a_permission_that_waits_can_be_answered_after_the_daemon_was_killed(age
     let steps = json!([agent.asking("touch made"), {"text": "went on"}]);
     let id = editor.prompt(&session, &script(agent, "may I", &steps)).await?;
     let asked = editor.asked("session/request_permission").await?;
-    kill(&stage)?;
+    kill(&stage).await?;
     // The answer to the question as it was asked, while nobody is there to hear it.
     let allowed = json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}});
     editor.reply(&asked, allowed).await?;
@@ -278,7 +279,7 @@ async fn a_history_that_is_being_told_is_told_to_its_end_once() -> Result<()> {
     // It is read slowly: the daemon ends while part of it is on its way.
     let id = second.ask("session/load", place).await?;
     second.chunk().await?;
-    kill(&stage)?;
+    kill(&stage).await?;
     let answer = second.answer(id).await?;
     ensure!(answer["result"]["modes"]["currentModeId"] == "supervised", "{answer}");
     assert_eq!(second.said(&session), told);
@@ -301,7 +302,7 @@ async fn a_command_in_a_terminal_of_the_editor_is_not_run_twice_over_a_killed_da
     let create = editor.asked("terminal/create").await?;
     editor.reply(&create, json!({"terminalId": "t1"})).await?;
     let wait = editor.asked("terminal/wait_for_exit").await?;
-    kill(&stage)?;
+    kill(&stage).await?;
     // The rules have the agent go on without what a client ran for it; the editor hears that nobody waits any more.
     ensure!(editor.answer(id).await?["result"]["stopReason"] == "end_turn");
     let is_called_off = |message: &Value| {
@@ -324,7 +325,7 @@ async fn a_daemon_that_somebody_else_starts_is_found() -> Result<()> {
     let session = editor.open(&stage.world.project()).await?;
     let id = editor.prompt(&session, &telling(SCRIPTED, "told", &gate)).await?;
     editor.chunk().await?;
-    kill(&stage)?;
+    kill(&stage).await?;
     stage.daemon.wait().await.ok();
     stage.world.touch("gate")?;
     stage.daemon = Daemon::start(&stage.world).await?;

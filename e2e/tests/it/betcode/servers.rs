@@ -80,6 +80,31 @@ async fn servers_are_listed(agent: Agent) -> Result<()> {
     stage.close().await
 }
 
+#[tokio::test]
+async fn real_claude_servers_of_its_own_configuration_have_a_type_and_an_endpoint() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let servers = json!({"mcpServers": {
+        "mine": {"command": "/nowhere/mine", "args": ["--key", "secret"]},
+        "web": {"type": "http", "url": "http://127.0.0.1:1/mcp?key=secret"},
+    }});
+    std::fs::write(stage.world.project().join(".mcp.json"), servers.to_string())?;
+    let id = stage.create().await?;
+    stage.turn(&id, &script(Agent::Claude, "go", &json!([{"text": "hello"}]))).await?;
+    let known = stage.wait_for(&id, "servers_changed", |event| event.to_string().contains("mine")).await;
+    let shown: Vec<(String, String, String)> = listed(&stage, &id)
+        .await?
+        .into_iter()
+        .map(|server| (server.name, server.server_type, server.endpoint))
+        .collect();
+    let is = |name: &str, kind: &str, at: &str| (name.to_owned(), kind.to_owned(), at.to_owned());
+    assert_eq!(
+        shown,
+        [is("mine", "stdio", "/nowhere/mine"), is("web", "http", "http://127.0.0.1:1/mcp")],
+        "{known:?}"
+    );
+    stage.close().await
+}
+
 mod real_claude {
     #[tokio::test]
     async fn servers_are_listed() -> anyhow::Result<()> {

@@ -6,6 +6,8 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use e2e::cli::Cli;
 use e2e::daemon::Daemon;
+use e2e::deadline::poll;
+use e2e::tools;
 use e2e::world::World;
 
 use super::{hostile_session, hostile_stage, obey, run_as_agent};
@@ -118,6 +120,68 @@ async fn an_executed_command_does_not_speak_for_the_user() -> Result<()> {
     cli.ok(&["session", "list"]).await?;
     let ran = cli.run(&["exec", "-c", "here", "--", "tool"]).await?;
     ensure!(ran.stdout.contains("OBEY-1002"), "{ran:?}");
+    daemon.terminate().await?;
+    Ok(())
+}
+
+/// An agent whose user has subordinate ids (`/etc/subuid`) can be another user of the machine. The test writes the maps that
+/// `newuidmap` writes for it.
+#[tokio::test]
+async fn an_agent_with_a_subordinate_uid_and_the_token_is_refused() -> Result<()> {
+    let Some(world) = World::of_user(61_237)? else { return Ok(()) };
+    let agent =
+        format!("hostile=python3 {}", tools::repository().join("e2e/tests/acp/shell_agent.py").display());
+    world.set_env("OBEY_ACP_AGENTS", agent);
+    let mut daemon = Daemon::start(&world).await?;
+    let address = daemon.listen().first().context("no port")?.to_string();
+    let cli = Cli::new(&world);
+    cli.ok(&["campaign", "add", &world.project().display().to_string(), "--name", "demo"]).await?;
+    let words = [
+        "session",
+        "create",
+        "-c",
+        "demo",
+        "-p",
+        "acp",
+        "--config",
+        r#"{"agent":"hostile"}"#,
+        "--mode",
+        "autonomous",
+    ];
+    let created = cli.json(&words).await?;
+    let session = created["id"].as_str().context("no id")?.to_owned();
+    let shared = tempfile::tempdir()?;
+    std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777))?;
+    let (folder, token) = (shared.path().display(), world.socket().with_file_name("token"));
+    let call = format!(
+        "curl --silent --noproxy '*' --max-time 20 -w ' %{{http_code}}' -H \"authorization: Bearer $(cat {folder}/token)\" \
+         -H 'content-type: application/json' --data '{{\"project_path\":\"{}\"}}' http://{address}/api/v1/session/start",
+        world.project().display()
+    );
+    let script = format!(
+        "cp {} {folder}/token && chmod 644 {folder}/token && unshare --user sh -c 'echo $$ > {folder}/pid.new && \
+         mv {folder}/pid.new {folder}/pid; while ! [ -e {folder}/mapped ]; do sleep 0.05; done; \
+         exec setpriv --reuid 1 --regid 1 --clear-groups sh {folder}/call'",
+        token.display()
+    );
+    std::fs::write(shared.path().join("call"), format!("id -u; cat /proc/self/uid_map; {call}"))?;
+    let maps = async {
+        let pid = poll("the process waits for its maps", || {
+            std::fs::read_to_string(shared.path().join("pid")).ok()
+        })
+        .await?;
+        for map in ["uid_map", "gid_map"] {
+            std::fs::write(format!("/proc/{}/{map}", pid.trim()), "0 61237 1\n1 700000 65536\n")?;
+        }
+        anyhow::Ok(std::fs::write(shared.path().join("mapped"), "")?)
+    };
+    let send = ["session", "send", &session, &script];
+    let (said, mapped) = tokio::join!(cli.ok(&send), maps);
+    mapped?;
+    let said = said?.stdout;
+    ensure!(said.contains("700000"), "it is another user: {said}");
+    ensure!(said.contains("OBEY-1002") && said.contains("403"), "{said}");
+    cli.run(&["session", "stop", &session]).await?;
     daemon.terminate().await?;
     Ok(())
 }

@@ -132,6 +132,9 @@ async fn tools_of_a_contained_agent_reach_no_more_than_it_does() -> Result<()> {
     let root = project.display();
     let script = format!(
         "touch seen; git status --short; cat {root}/beside; echo x > {root}/.git/worktrees/tree/commondir; \
+         echo x >> {root}/.git/packed-refs; echo x >> {root}/.git/HEAD; mv {root}/.git/HEAD {root}/.git/was; \
+         git add seen && git -c user.name=A -c user.email=a@e.invalid commit -qm seen && git branch extra && \
+         git checkout -qb more && git log -1 --format=committed-%s; \
          mv {root}/.git/worktrees/tree {root}/.git/worktrees/was; \
          {obey} --socket $OBEY_DAEMON_SOCKET --no-autostart exec --sandbox --session {session} -- \
          'pwd; ls; cat {root}/beside; touch {root}/escaped' 2>&1"
@@ -141,6 +144,14 @@ async fn tools_of_a_contained_agent_reach_no_more_than_it_does() -> Result<()> {
     ensure!(project.join("tree/seen").exists() && !project.join("escaped").exists(), "{said}");
     let own = std::fs::read_to_string(project.join(".git/worktrees/tree/commondir"))?;
     ensure!(own == "../..\n", "{own}");
+    ensure!(said.contains("committed-seen"), "git works in the tree: {said}");
+    let main = stage.world.command("git").args(["log", "-1", "--format=%s", "extra"]).output()?;
+    ensure!(main.status.success() && main.stdout.starts_with(b"seen"), "and in the repository: {main:?}");
+    let status = stage.world.command("git").args(["status"]).output()?;
+    ensure!(String::from_utf8_lossy(&status.stdout).starts_with("On branch main"), "{status:?}");
+    // Under a name of its own, another process of the user could speak for the agent.
+    let run = stage.world.path(&format!("data/obey/agents/{session}.1"));
+    ensure!(run.is_dir() && !run.join("daemon.sock").exists(), "{}", run.display());
     stage.close().await
 }
 
@@ -256,6 +267,46 @@ async fn codex_that_may_edit_runs_commands_unasked_and_finds_nothing_outside() -
         ensure!(!contents(&events, pb::ActivityType::ToolResult).contains("canary"), "{mode}: {events:#?}");
         ensure!(!stage.world.path("other/escaped").exists(), "{mode}: it wrote outside");
         ensure!(stage.requests(&session, true).await?.is_empty(), "{mode}: it asked");
+    }
+    stage.close().await
+}
+
+/// Codex makes its databases where it finds none, which takes a third of its start. They are made once, by Codex alone.
+#[tokio::test]
+async fn the_databases_of_codex_are_prepared_and_hold_nothing_of_a_session() -> Result<()> {
+    let stage = crate::stage::stage!(Agent::Codex);
+    let contained = || {
+        let mut request = stage.new_session();
+        request.provider_config.insert("agent_network".into(), "model".into());
+        request.provider_config.insert("permission_mode".into(), "autonomous".into());
+        request
+    };
+    let first = stage.create_as(contained()).await?.id;
+    let turn = stage.turn(&first, &script(Agent::Codex, "first", &json!([{"text": "said first"}]))).await?;
+    ensure!(contents(&turn, pb::ActivityType::Completion).contains("said first"), "{turn:#?}");
+    let cache = stage.world.path("home/.cache/obey");
+    let prepared = || -> Vec<std::path::PathBuf> {
+        let folders = std::fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
+        let folders = folders.filter(|path| path.extension().is_none());
+        folders.flat_map(std::fs::read_dir).flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    e2e::deadline::poll("prepared databases", || Some(prepared()).filter(|files| !files.is_empty())).await?;
+    let project = stage.world.project().display().to_string();
+    for file in prepared() {
+        let content = std::fs::read(&file)?;
+        for private in [first.as_str(), project.as_str(), "said first"] {
+            let found = content.windows(private.len()).any(|window| window == private.as_bytes());
+            ensure!(!found, "{} holds {private:?}", file.display());
+        }
+    }
+    // The next one finds them, and what it writes there stays inside.
+    let second = stage.create_as(contained()).await?.id;
+    let command = "ls ~/.codex; echo marked >> ~/.codex/state_5.sqlite";
+    let steps = json!([{"tool": "Bash", "input": {"command": command}}, {"text": "said second"}]);
+    let events = stage.turn(&second, &script(Agent::Codex, "second", &steps)).await?;
+    ensure!(contents(&events, pb::ActivityType::ToolResult).contains("state_5.sqlite"), "{events:#?}");
+    for file in prepared() {
+        ensure!(!std::fs::read(&file)?.ends_with(b"marked\n"), "{} was changed", file.display());
     }
     stage.close().await
 }

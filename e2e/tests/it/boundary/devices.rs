@@ -15,9 +15,10 @@ use wire::obey::v1 as own;
 
 use super::{hostile_session, hostile_stage_with, obey, run_as_agent};
 use crate::stage::{Agent, Stage, script};
+pub(crate) use remote::with_tls;
 use remote::{
     ANSWER, CREATE, DEVICES, FOLLOW, LIST, SEND, add, address, call, curl, file, is_ok, is_refused,
-    is_unknown, stage, with_tls,
+    is_unknown, stage,
 };
 
 #[tokio::test]
@@ -323,6 +324,25 @@ async fn an_agent_may_not_make_itself_a_device() -> Result<()> {
     ensure!(said.contains(" 401"), "{said}");
     let listed = stage.cli().json(&["device", "list"]).await?;
     ensure!(listed["devices"] == json!([]), "{listed}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_agent_that_has_found_a_devices_token_stays_the_agent() -> Result<()> {
+    let stage = hostile_stage_with(with_tls).await?;
+    let (session, other) = (hostile_session(&stage, "autonomous").await?, stage.create().await?);
+    let (token, at) = (add(&stage, "phone", "owner").await?, address(&stage).await?);
+    ensure!(
+        is_ok(&call(&stage, LIST, &pb::ListSessionsRequest::default(), &token, &[]).await?),
+        "a device is served"
+    );
+    let ca = file(&stage, "tls", "ca.pem");
+    let call = format!(
+        "curl -sS -i --noproxy '*' --cacert {ca} -H 'authorization: Bearer {token}' \
+         -H 'content-type: application/json' -d '{{}}' https://{at}/{LIST}"
+    );
+    let said = run_as_agent(&stage, &session, &call).await?;
+    ensure!(said.contains("OBEY-1002") && !said.contains(&other), "{said}");
     stage.close().await
 }
 

@@ -9,9 +9,13 @@ use e2e::daemon::Daemon;
 use e2e::deadline::poll;
 use e2e::world::World;
 use serde_json::{Value, json};
+use wire::betcode::v1::agent_event::Event as BetcodeBody;
 use wire::obey::local::v1 as pb;
+use wire::roz::v1::session_response::Response as Body;
 
-use super::{PROGRAM, hostile_stage, obey, run_as_agent};
+use super::{PROGRAM, hostile_stage, hostile_stage_with, obey, run_as_agent};
+use crate::betcode::talk as betcode;
+use crate::roz::talk as roz;
 use crate::stage::{Agent, Stage, contents, script};
 
 /// A session of the hostile agent with limits, given as keys and values; returns its id.
@@ -139,9 +143,7 @@ async fn an_agent_out_of_memory_fails_with_that_reason() -> Result<()> {
     let stage = hostile_stage().await?;
     let session = limited(&stage, &[("limit_memory", "200M")]).await?;
     if has_groups(&stage, &session).await? {
-        // Everything but the agent itself is spared.
-        let hog = format!("echo 1000 > /proc/$PPID/oom_score_adj; echo 0 > /proc/$$/oom_score_adj; {HOG}");
-        let _stream = stage.send(&session, &hog).await?;
+        let _stream = stage.send(&session, &agent_out_of_memory()).await?;
         stage.wait_for_status(&session, "FAILED").await?;
         let info = stage.info(&session).await?;
         ensure!(info.error_message.starts_with("OBEY-2033: out of memory (limit 200M, peak "), "{info:?}");
@@ -152,6 +154,60 @@ async fn an_agent_out_of_memory_fails_with_that_reason() -> Result<()> {
             used["oom_kills"].as_u64() >= Some(1) && used["enforcement"] != "none",
             "after its end: {used}"
         );
+    }
+    stage.close().await
+}
+
+/// Everything but the agent itself is spared.
+fn agent_out_of_memory() -> String {
+    format!("echo 1000 > /proc/$PPID/oom_score_adj; echo 0 > /proc/$$/oom_score_adj; {HOG}")
+}
+
+/// A client of each published interface is told why its agent is gone.
+#[tokio::test]
+async fn every_surface_says_that_an_agent_ran_out_of_memory() -> Result<()> {
+    let stage = hostile_stage_with(|world| {
+        world.set_env("OBEY_LIMITS_MEMORY", "200M");
+        Ok(())
+    });
+    let stage = stage.await?;
+    let session = limited(&stage, &[]).await?;
+    if has_groups(&stage, &session).await? {
+        let mut editor = crate::acp::editor(&stage, &[]).await?;
+        let place = json!({"sessionId": session, "cwd": stage.world.project(), "mcpServers": []});
+        editor.result("session/load", place).await?;
+        let mut betcode = betcode::Talk::start(&stage.clients, betcode::again(&session, 0)).await?;
+        let id = editor.prompt(&session, &agent_out_of_memory()).await?;
+        let answer = format!("{:?}", editor.answer(id).await?);
+        ensure!(
+            answer.contains("OBEY-2033") && answer.contains("out of memory (limit 200M"),
+            "ACP: {answer}"
+        );
+        let told = betcode.until("an error", |body| matches!(body, BetcodeBody::Error(_))).await?;
+        ensure!(format!("{told:?}").contains("out of memory (limit 200M"), "betcode: {told:?}");
+        editor.close().await?;
+
+        let project = stage.world.project().display().to_string();
+        let config = json!({"agent": PROGRAM}).to_string();
+        let words = [
+            "environment",
+            "create",
+            "lab",
+            "--dir",
+            &project,
+            "--provider",
+            "acp",
+            "--mode",
+            "autonomous",
+            "--config",
+            &config,
+        ];
+        let made = stage.cli().json(&words).await?;
+        let mut talk = roz::Talk::start(&stage, roz::start(made["id"].as_str().context("no id")?)).await?;
+        talk.prompt("m-1", &agent_out_of_memory()).await?;
+        let told =
+            talk.until("an error", |body| matches!(body, Body::Error(_)).then(|| body.clone())).await?;
+        ensure!(format!("{told:?}").contains("out of memory (limit 200M"), "roz: {told:?}");
     }
     stage.close().await
 }
@@ -302,6 +358,36 @@ async fn without_the_reserve_no_agent_is_started() -> Result<()> {
     );
     let all = stage.cli().json(&["session", "list", "--all"]).await?;
     ensure!(all["sessions"].as_array().is_some_and(Vec::is_empty), "nothing is on record: {all}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_session_that_ended_is_restarted_only_within_the_reserve() -> Result<()> {
+    let mut stage = crate::stage::stage!(Agent::Scripted);
+    let session = stage.create().await?;
+    stage.stop(&session, true).await?;
+    stage.daemon.terminate().await?;
+    stage.world.set_env("OBEY_LIMITS_RESERVE", "1000T");
+    stage.daemon = Daemon::start(&stage.world).await?;
+    stage.clients = stage.daemon.clients().await?;
+    let refused = stage.cli().run(&["session", "restart", &session]).await?;
+    ensure!(refused.stderr.contains("OBEY-1004") && refused.stderr.contains("limits.reserve"), "{refused:?}");
+    let info = stage.cli().json(&["session", "info", &session]).await?;
+    ensure!(info["restart_count"].as_u64().unwrap_or(0) == 0, "nothing was started: {info}");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_limit_that_nothing_would_enforce_is_refused() -> Result<()> {
+    let stage = crate::stage::stage!(Agent::Openai);
+    for (key, value) in [("limit_memory", "1G"), ("limit_cpus", "1"), ("limit_processes", "100")] {
+        let mut request = stage.new_session();
+        request.provider_config.insert(key.into(), value.into());
+        let refused = stage.clients.local.clone().create_session(request).await;
+        let message = refused.err().context("it was created")?.message().to_owned();
+        ensure!(message.contains("OBEY-2005") && message.contains("cannot be enforced"), "{message}");
+        ensure!(message.contains(key) && message.contains("no process of its own"), "{message}");
+    }
     stage.close().await
 }
 

@@ -1,12 +1,12 @@
 //! Secrets that agents say, think, run, read and log: taken out before the journal, whatever the agent is, and found in no file of
 //! the daemon after the turn.
 
+mod corpus;
 mod surfaces;
-
-use std::path::Path;
 
 use anyhow::{Result, ensure};
 use e2e::deadline::poll;
+use e2e::files;
 use serde_json::{Value, json};
 
 use crate::stage::{Agent, Stage, process_scenarios, stage};
@@ -42,23 +42,6 @@ fn words() -> String {
     format!("the token is {token} and ANTHROPIC_API_KEY={key} and password={password} here.\n")
 }
 
-/// Every file below a folder that holds one of the secrets.
-fn holders(folder: &Path, found: &mut Vec<String>) -> Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            holders(&path, found)?;
-        } else if let Ok(bytes) = std::fs::read(&path) {
-            for secret in secrets() {
-                if bytes.windows(secret.len()).any(|window| window == secret.as_bytes()) {
-                    found.push(format!("{}: {}…", path.display(), &secret[..6]));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 async fn nothing_holds_a_secret(stage: &Stage, id: &str) -> Result<()> {
     let log = stage.cli().ok(&["session", "log", id, "--json"]).await?.stdout;
     let shown = stage.cli().ok(&["session", "log", id]).await?.stdout;
@@ -67,15 +50,14 @@ async fn nothing_holds_a_secret(stage: &Stage, id: &str) -> Result<()> {
         ensure!(!shown.contains(&secret), "the log shows {}…", &secret[..6]);
     }
     ensure!(log.contains("[REDACTED:"), "nothing was taken out: {log}");
+    let secrets = secrets();
+    let texts: Vec<&str> = secrets.iter().map(String::as_str).collect();
     poll("the files without secrets", || {
-        let mut found = Vec::new();
-        for folder in ["data/obey", "run/obey"] {
-            let folder = stage.world.path(folder);
-            if folder.is_dir() && holders(&folder, &mut found).is_err() {
-                return None;
-            }
-        }
-        found.is_empty().then_some(())
+        let folders = ["data/obey", "run/obey"].map(|folder| stage.world.path(folder));
+        folders
+            .iter()
+            .all(|folder| files::holders(folder, &texts).is_ok_and(|found| found.is_empty()))
+            .then_some(())
     })
     .await
 }
@@ -186,7 +168,7 @@ async fn journal_of_a_turn(stage: &Stage, key: &str) -> Result<(String, bool)> {
         serde_json::from_str(&stage.cli().ok(&["session", "info", &id, "--json"]).await?.stdout)?;
     let text = stage.cli().ok(&["session", "info", &id]).await?.stdout;
     let is_scrubbed = info["scrubbed"] == json!(true);
-    ensure!(text.contains("taken out of events") == is_scrubbed, "{text}");
+    ensure!(text.contains("removed from events") == is_scrubbed, "{text}");
     Ok((log, is_scrubbed))
 }
 
@@ -213,9 +195,10 @@ async fn a_campaign_switches_scrubbing_off_and_on_again() -> Result<()> {
             "{switch}: {log}"
         );
         let told = stage.cli().run(&["doctor"]).await?.stdout;
-        let line = told.lines().find(|line| line.contains("of the events") || line.contains("in the events"));
+        let line =
+            told.lines().find(|line| line.contains("from the events") || line.contains("in the events"));
         let line = line.unwrap_or_default();
-        ensure!(line.contains(if wanted { "taken out" } else { "kept" }), "{told}");
+        ensure!(line.contains(if wanted { "removed" } else { "kept" }), "{told}");
         let audit = stage.cli().ok(&["audit", "tail", "-n", "0", "--json"]).await?.stdout;
         ensure!(audit.contains(&format!("scrub {switch} for {}", crate::stage::CAMPAIGN)), "{audit}");
     }

@@ -22,7 +22,9 @@ async fn grpc(channel: &Channel, key: &str, input: Value) -> Result<Value, tonic
                     let mut client = pb::$module::$client::new(channel.clone())
                         .max_decoding_message_size(16 << 20);
                     let answer = client.$method(request).await?.into_inner();
-                    Ok(serde_json::to_value(answer).unwrap_or_default())
+                    // As text, in which a number has the digits that its own width needs.
+                    let text = serde_json::to_string(&answer).unwrap_or_default();
+                    Ok(serde_json::from_str(&text).unwrap_or_default())
                 })*
                 other => Err(tonic::Status::unimplemented(other.to_owned())),
             }

@@ -62,8 +62,8 @@ async fn an_endpoint_makes_vectors_and_a_change_of_maker_never_mixes_them() -> R
     for title in ["the car will not start", "the doctor is late", "water the garden"] {
         store(&bench, &session, title).await?;
     }
-    // Nothing but the model knows that these mean the same.
-    ensure!(titles(&bench, &session, "automobile").await? == ["the car will not start"]);
+    // Nothing but the endpoint knows what the made-up word means.
+    ensure!(titles(&bench, &session, "brumbrum").await? == ["the car will not start"]);
     ensure!(titles(&bench, &session, "physician").await? == ["the doctor is late"]);
     let asked = bench.world.model().requests();
     ensure!(asked.iter().any(|request| {
@@ -81,11 +81,11 @@ async fn an_endpoint_makes_vectors_and_a_change_of_maker_never_mixes_them() -> R
     ensure!(said.contains("3 of 3 memories have no vector by endpoint:large@"), "{said}");
     titles(&bench, &session, "anything").await?;
     caught_up(&bench, "endpoint:large@").await?;
-    ensure!(titles(&bench, &session, "automobile").await? == ["the car will not start"]);
-    // And back to words, which do not know it.
+    ensure!(titles(&bench, &session, "brumbrum").await? == ["the car will not start"]);
+    // And back to the built-in vectors, which do not know it.
     bench.world.remove_env("OBEY_MEMORY_EMBEDDINGS_URL");
     bench.daemon.restart().await?;
-    ensure!(titles(&bench, &session, "automobile").await?.is_empty());
+    ensure!(titles(&bench, &session, "brumbrum").await?.is_empty());
     ensure!(titles(&bench, &session, "car start").await? == ["the car will not start"]);
     bench.end().await
 }

@@ -112,26 +112,9 @@ async fn secrets_leave_by_no_way() -> Result<()> {
         ensure!(!said.contains(&secret[4..]), "{said}");
     }
     // Nothing that is kept holds it either, but the file that was asked for.
-    let data = bench.world.path("data");
-    for path in files_below(&data)? {
-        let bytes = std::fs::read(&path)?;
-        let found = bytes.windows(secret.len() - 4).any(|window| window == &secret.as_bytes()[4..]);
-        ensure!(!found, "{} holds the secret", path.display());
-    }
+    let holders = e2e::files::holders(&bench.world.path("data"), &[&secret[4..]])?;
+    ensure!(holders.is_empty(), "{holders:?} hold the secret");
     bench.end().await
-}
-
-fn files_below(folder: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_below(&path)?);
-        } else if path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 #[tokio::test]
@@ -266,10 +249,15 @@ async fn the_documents_are_served_and_need_nothing_from_elsewhere() -> Result<()
     ensure!(document["openapi"] == "3.1.0" && document["paths"]["/api/v1/safeexec/bash"]["post"].is_object());
     let tools = bench.send("GET", "/tools/TOOL.md", None).await?;
     ensure!(
-        tools.body.contains("| safe_bash | SafeExecService.Bash | POST /api/v1/safeexec/bash |"),
+        tools.body.contains("/tools/schema/{tool}.json") && tools.body.contains("safe_bash"),
         "{}",
         tools.body
     );
+    let whole = bench.send("GET", "/tools/schema.json", None).await?.json()?;
+    let one = bench.send("GET", "/tools/schema/safe_bash.json", None).await?.json()?;
+    ensure!(one == whole["SafeExec.Bash"] && one["endpoint"] == "POST /api/v1/safeexec/bash", "{one}");
+    let none = bench.send("GET", "/tools/schema/no_such.json", None).await?;
+    ensure!(none.status == 404 && none.json()?["error"].is_string(), "{none:?}");
     let kept = std::fs::read_to_string(e2e::tools::repository().join("docs/tools/TOOL.md"))?;
     ensure!(tools.body == kept, "docs/tools/TOOL.md is not what is served");
     let health = bench.send("GET", "/health", None).await?.json()?;

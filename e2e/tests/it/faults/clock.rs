@@ -29,9 +29,9 @@ async fn crash_into(crew: &mut Crew, offset_secs: i64) -> Result<()> {
 async fn a_timeout_comes_neither_early_nor_late_when_the_clock_jumps() -> Result<()> {
     let timeout = Duration::from_secs(6);
     let mut crew = Crew::start(World::new()?).await?;
-    let began = Instant::now();
-    let mut ids = Vec::new();
+    let mut sessions = Vec::new();
     for offset in [HOUR, -HOUR, TEN_YEARS, 0] {
+        let began = Instant::now();
         let info = crew
             .create_with(|request| {
                 request.timeout = Some(prost_types::Duration { seconds: timeout.as_secs() as i64, nanos: 0 });
@@ -39,21 +39,30 @@ async fn a_timeout_comes_neither_early_nor_late_when_the_clock_jumps() -> Result
             .await?;
         crew.prompt(&info.id, &format!("stuck SCRIPT: {}", json!([{"text": "half"}, {"hang": true}])))
             .await?;
-        ids.push(info.id);
+        sessions.push((info.id, began));
         crash_into(&mut crew, offset).await?;
     }
-    let created = began.elapsed();
-    ensure!(created < timeout / 2, "the machine is too slow for this test: {created:?}");
-    // None is early.
-    while began.elapsed() < timeout.saturating_sub(Duration::from_millis(200)) {
-        for id in &ids {
-            let info = crew.info(id).await?;
-            ensure!(info.status() == SessionStatus::Working, "after {:?}: {info:?}", began.elapsed());
+    // None is early, however slow the machine is.
+    let mut working: Vec<_> = sessions.iter().collect();
+    e2e::deadline::within("the timeouts", async {
+        while !working.is_empty() {
+            let mut still = Vec::new();
+            for session @ (id, began) in working {
+                let info = crew.info(id).await?;
+                if info.status() == SessionStatus::Working {
+                    still.push(session);
+                } else {
+                    ensure!(began.elapsed() >= timeout, "after {:?}: {info:?}", began.elapsed());
+                }
+            }
+            working = still;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    // Nor late: the newest began shortly after the first; a stop may take a few seconds.
-    for id in &ids {
+        anyhow::Ok(())
+    })
+    .await??;
+    // Nor late: a clock that jumped by an hour would have kept one waiting beyond the deadline.
+    for (id, _) in &sessions {
         let request =
             wire::obey::v1::ReadEventsRequest { session_id: id.clone(), follow: true, ..Default::default() };
         let journal = crew.clients().events.read_events(request).await?.into_inner();
@@ -62,11 +71,6 @@ async fn a_timeout_comes_neither_early_nor_late_when_the_clock_jumps() -> Result
         ensure!(info.error_message.contains("OBEY-2014"), "{info:?}");
         assert_eq!(said(&journal), "half");
     }
-    ensure!(
-        began.elapsed() < timeout + created + Duration::from_secs(6),
-        "late, after {:?}",
-        began.elapsed()
-    );
     crew.close().await
 }
 

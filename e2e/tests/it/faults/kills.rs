@@ -76,7 +76,12 @@ async fn a_prompt_sent_into_a_kill_reaches_the_agent_at_most_once(agent: Agent) 
     for trial in 0..6 {
         let word = format!("word-{trial}");
         let prompt = script(agent, &word, &json!([{"text": format!("{word}\n")}]));
-        let request = wire::obey::v1::PromptRequest { session_id: id.clone(), text: prompt, steer: false };
+        let request = wire::obey::v1::PromptRequest {
+            session_id: id.clone(),
+            text: prompt,
+            steer: false,
+            ..Default::default()
+        };
         let mut turns = stage.clients.turns.clone();
         let sending = tokio::spawn(async move { turns.prompt(request).await.is_ok() });
         tokio::time::sleep(random.below(Duration::from_millis(8))).await;

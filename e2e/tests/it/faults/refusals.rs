@@ -114,7 +114,12 @@ async fn a_session_that_waits_for_the_disk_refuses_instead_of_keeping_callers_wa
     })
     .await?;
     let patience = Duration::from_secs(10);
-    let more = wire::obey::v1::PromptRequest { session_id: id.clone(), text: "more".into(), steer: true };
+    let more = wire::obey::v1::PromptRequest {
+        session_id: id.clone(),
+        text: "more".into(),
+        steer: true,
+        ..Default::default()
+    };
     let mut turns = stage.clients.turns.clone();
     let refusal = e2e::deadline::within_time("a refusal", patience, turns.prompt(more)).await?;
     refused(refusal, Code::Unavailable, "OBEY-1010")?;

@@ -55,6 +55,52 @@ async fn rows(stage: &Stage, session: &str) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
+#[tokio::test]
+async fn openai_a_named_agent_uses_its_collections_and_no_others() -> Result<()> {
+    let stage = stage!(Agent::Openai);
+    let cli = stage.cli();
+    let create = ["agent", "create", "scout", "--system-prompt", "You look around."];
+    let wrong = cli.run(&[&create[..], &["--collection", "secrets"]].concat()).await?;
+    ensure!(wrong.code == Some(2) && wrong.stderr.contains("remediations"), "{wrong:#?}");
+    let flags = ["--collection", "memories:read", "--temperature", "0.25"];
+    cli.ok(&[&create[..], &flags].concat()).await?;
+    let shown = cli.ok(&["agent", "get", "scout"]).await?.stdout;
+    ensure!(shown.contains("memories:read") && shown.contains("0.25"), "{shown}");
+    let config = stage.agent.config().iter().copied().collect::<std::collections::HashMap<_, _>>();
+    let config = serde_json::to_string(&config)?;
+    let made = cli
+        .json(&[
+            "session",
+            "create",
+            "-c",
+            crate::stage::CAMPAIGN,
+            "-p",
+            "openai-api",
+            "--agent",
+            "scout",
+            "--config",
+            &config,
+        ])
+        .await?;
+    let session = made["id"].as_str().context("no id")?;
+    let steps = json!([
+        call(Agent::Openai, "memory_search", json!({"query": "kettle"})),
+        call(Agent::Openai, "memory_store", json!({"title": "t", "content": "c"})),
+        call(Agent::Openai, "skill_list", json!({})),
+        {"text": "done"},
+    ]);
+    stage.turn(session, &stage.script(session, "use", &steps)).await?;
+    ensure!(finished(&stage, session, "memory_search").await?.0);
+    for (tool, what) in [("memory_store", "may not write memories"), ("skill_list", "may not read skills")] {
+        let (ok, said) = finished(&stage, session, tool).await?;
+        ensure!(!ok && said.contains(what), "{tool}: {said}");
+    }
+    let requests = stage.world.model().requests();
+    let sent: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
+    ensure!(sent.iter().any(|body| body.contains("You look around.") && body.contains("0.25")), "{sent:#?}");
+    stage.close().await
+}
+
 async fn the_workbench_is_at_hand_and_asks_once(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let session = stage.create().await?;

@@ -57,7 +57,12 @@ async fn five_hundred_sessions_stream_at_once_to_one_client_and_nothing_is_lost(
     let prompt = script(Agent::Openai, "go", &json!([{"stamped": PIECES, "gap_ms": 5}]));
     let all = async {
         for id in &ids {
-            let request = own::PromptRequest { session_id: id.clone(), text: prompt.clone(), steer: false };
+            let request = own::PromptRequest {
+                session_id: id.clone(),
+                text: prompt.clone(),
+                steer: false,
+                ..Default::default()
+            };
             stage.clients.turns.clone().prompt(request).await?;
         }
         while let Some(pieces) = reading.join_next().await {

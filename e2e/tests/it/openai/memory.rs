@@ -110,7 +110,12 @@ async fn a_message_added_to_a_turn_reaches_the_model(agent: Agent) -> Result<()>
     ]);
     drop(stage.send(&id, &script(agent, "long", &steps)).await?);
     stage.wait_for_text(&id, "before").await?;
-    let steer = own::PromptRequest { session_id: id.clone(), text: "use less salt".into(), steer: true };
+    let steer = own::PromptRequest {
+        session_id: id.clone(),
+        text: "use less salt".into(),
+        steer: true,
+        ..Default::default()
+    };
     stage.clients.turns.clone().prompt(steer).await?;
     stage.world.touch("gate")?;
     stage.wait_for(&id, "turn_ended", |_| true).await?;
@@ -139,7 +144,7 @@ async fn a_message_added_to_a_reply_of_text_is_answered(agent: Agent) -> Result<
     drop(stage.send(&id, &script(agent, "long", &steps)).await?);
     stage.wait_for_text(&id, "part one").await?;
     let text = script(agent, "salt", &json!([{"text": "salted"}]));
-    let steer = own::PromptRequest { session_id: id.clone(), text, steer: true };
+    let steer = own::PromptRequest { session_id: id.clone(), text, steer: true, ..Default::default() };
     stage.clients.turns.clone().prompt(steer).await?;
     stage.world.touch("gate")?;
     stage.wait_for(&id, "turn_ended", |_| true).await?;

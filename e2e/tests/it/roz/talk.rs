@@ -95,11 +95,20 @@ impl Talk {
 
     /// Opens a stream and says these things first.
     pub(crate) async fn raw(clients: &Clients, first: Vec<Said>) -> Result<Talk> {
+        Self::raw_once(clients, first, "").await
+    }
+
+    /// The same with a key, by which the session is created once.
+    pub(crate) async fn raw_once(clients: &Clients, first: Vec<Said>, key: &str) -> Result<Talk> {
         let (said, stream) = mpsc::channel(64);
         for request in first {
             said.send(pb::SessionRequest { request: Some(request) }).await?;
         }
-        let responses = agents(clients).stream_session(ReceiverStream::new(stream)).await?.into_inner();
+        let mut request = tonic::Request::new(ReceiverStream::new(stream));
+        if !key.is_empty() {
+            request.metadata_mut().insert("x-obey-client-key", key.parse()?);
+        }
+        let responses = agents(clients).stream_session(request).await?.into_inner();
         Ok(Talk { said: Some(said), responses, heard: Vec::new(), started: Default::default() })
     }
 

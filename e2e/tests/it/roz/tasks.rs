@@ -85,6 +85,38 @@ async fn a_task_that_waits_is_approved_or_cancelled(agent: Agent) -> Result<()> 
     stage.close().await
 }
 
+/// A cancel with a client's key.
+fn keyed_cancel(id: &str, key: &str) -> Result<tonic::Request<pb::CancelTaskRequest>> {
+    let mut request = tonic::Request::new(pb::CancelTaskRequest { id: id.to_owned() });
+    request.metadata_mut().insert("x-obey-client-key", key.parse()?);
+    Ok(request)
+}
+
+#[tokio::test]
+async fn a_cancel_with_a_key_takes_effect_once_across_a_kill() -> Result<()> {
+    let mut stage = stage!(Agent::Scripted);
+    let environment = environment(&stage).await?;
+    let work = |key: &str| script(Agent::Scripted, key, &json!([{"text": "begun"}, {"hang": true}]));
+    let task = tasks(&stage).create_task(new_task(&environment, &work("first"))).await?.into_inner();
+    let session = sessions_of(&stage, std::slice::from_ref(&task.id)).await?.remove(0);
+    stage.wait_for_text(&session, "begun").await?;
+    tasks(&stage).cancel_task(keyed_cancel(&task.id, "c-1")?).await?;
+    stage.wait_for_status(&session, "STOPPED").await?;
+    stage.daemon.kill9().await?;
+    stage.daemon.restart().await?;
+    stage.clients = stage.daemon.clients().await?;
+    // What somebody started again since then is not meant by the repeated call.
+    stage.restart(&session).await?;
+    stage.cli().ok(&["session", "send", &session, "--no-wait", &work("second")]).await?;
+    stage.wait_for(&session, "turn_started", |event| event["turn"] == "turn_2").await?;
+    tasks(&stage).cancel_task(keyed_cancel(&task.id, "c-1")?).await?;
+    let running = stage.cli().json(&["session", "info", &session]).await?;
+    assert_eq!(running["status"], "WORKING", "{running}");
+    tasks(&stage).cancel_task(keyed_cancel(&task.id, "c-2")?).await?;
+    stage.wait_for_status(&session, "STOPPED").await?;
+    stage.close().await
+}
+
 /// Waits until tasks have their sessions; returns them in order.
 async fn sessions_of(stage: &Stage, tasks: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
@@ -124,20 +156,19 @@ async fn a_team_is_watched_from_the_beginning_however_late() -> Result<()> {
     let gate = stage.world.path("gate");
     let lead = script(agent, "lead", &json!([{"wait_file": gate}, {"text": "led"}]));
     let lead = tasks(&stage).create_task(new_task(&environment, &lead)).await?.into_inner();
-    sessions_of(&stage, std::slice::from_ref(&lead.id)).await?;
     let watch = || pb::WatchTeamRequest { task_id: lead.id.clone() };
-    // The session of the lead may be written down a moment after it is listed.
-    let mut early = within("the team", async {
-        loop {
-            if let Ok(stream) = agents(&stage.clients).watch_team(watch()).await {
-                return stream.into_inner();
-            }
-        }
-    })
-    .await?;
+    let mut early = agents(&stage.clients).watch_team(watch()).await?.into_inner();
     let steps = json!([{"tool": "Bash", "input": {"command": "ls"}, "result": "x"}, {"text": "worked"}]);
+    let host = pb::RegisterHostRequest {
+        name: "arm".into(),
+        environment_id: environment.clone(),
+        ..Default::default()
+    };
+    let host =
+        HostServiceClient::new(stage.clients.channel.clone()).register_host(host).await?.into_inner().id;
     let worker = pb::CreateTaskRequest {
         parent_task_id: Some(lead.id.clone()),
+        host_id: Some(host.clone()),
         ..new_task(&environment, &script(agent, "worker", &steps))
     };
     let worker = tasks(&stage).create_task(worker).await?.into_inner();
@@ -145,8 +176,11 @@ async fn a_team_is_watched_from_the_beginning_however_late() -> Result<()> {
     let mut seen = Vec::new();
     while seen.last() != Some(&"exited") {
         let event = within("an event of the team", early.next()).await?.context("it ended")??;
+        if let Some(Team::WorkerStarted(started)) = &event.event {
+            assert_eq!((&started.worker_id, &started.host_id), (&worker.id, &host));
+        }
         if let Some(Team::WorkerExited(exited)) = &event.event {
-            assert_eq!(exited.parent_task_id, lead.id);
+            assert_eq!((&exited.worker_id, &exited.parent_task_id), (&worker.id, &lead.id));
         }
         if let Some(Team::WorkerCompleted(completed)) = &event.event {
             assert_eq!(completed.result, "worked");
@@ -219,6 +253,34 @@ async fn real_claude_a_worker_is_asked_for() -> Result<()> {
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "{listed}");
     let mode = &stage.journal(talk.session()).await?[0];
     assert_eq!(crate::stage::fields(mode)["mode"], "supervised");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_task_answers_while_its_agent_starts() -> Result<()> {
+    let agent = Agent::Scripted;
+    let stage = stage!(agent);
+    let environment = environment(&stage).await?;
+    let never = stage.world.path("never");
+    let waiting = |key| script(agent, key, &json!([{"wait_file": never}, {"text": "done"}]));
+    let lead = tasks(&stage).create_task(new_task(&environment, &waiting("lead"))).await?.into_inner();
+    let watch = pb::WatchTeamRequest { task_id: lead.id.clone() };
+    let team = agents(&stage.clients).watch_team(watch).await?.into_inner();
+    let worker = pb::CreateTaskRequest {
+        parent_task_id: Some(lead.id.clone()),
+        ..new_task(&environment, &waiting("worker"))
+    };
+    let worker = tasks(&stage).create_task(worker).await?.into_inner();
+    // Each is cancelled wherever its start is: waiting for the lead's, under way, or over.
+    for id in [worker.id, lead.id] {
+        tasks(&stage).cancel_task(pb::CancelTaskRequest { id: id.clone() }).await?;
+        assert_eq!(statuses(&stage, &id).await?.last().map(String::as_str), Some("cancelled"));
+    }
+    collect(team).await?;
+    // A prompt that no agent takes is refused, instead of being kept and listed.
+    let long = new_task(&environment, &"x".repeat(3_500 * 1024 + 1));
+    refused(tasks(&stage).create_task(long).await, Code::InvalidArgument, "OBEY-1001")?;
+    assert_eq!(tasks(&stage).list_tasks(pb::ListTasksRequest::default()).await?.into_inner().data.len(), 2);
     stage.close().await
 }
 

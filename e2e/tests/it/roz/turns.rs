@@ -1,7 +1,7 @@
 //! What a session is to its client: a start, turns, cancelling, and how it ends.
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::betcode::v1::agent_service_client::AgentServiceClient as Conversations;
 use wire::roz::v1 as pb;
 use wire::roz::v1::content_block::Block;
@@ -107,6 +107,10 @@ async fn a_cancelled_turn_says_so_and_the_session_goes_on(agent: Agent) -> Resul
     let (end, _) = talk.turn().await?;
     assert_eq!((end.message_id.as_str(), end.stop_reason.as_str()), ("m-1", "cancelled"));
     assert!(end.usage.is_none(), "{end:?}");
+    let session = talk.started.session_id.clone();
+    stage
+        .wait_for(&session, "notice", |event| event["message"] == "the client cancelled the turn: enough")
+        .await?;
     talk.prompt("m-3", &script(agent, "next", &json!([{"text": "still here"}]))).await?;
     let (end, heard) = talk.turn().await?;
     assert_eq!((end.message_id.as_str(), text(&heard).as_str()), ("m-3", "still here"));
@@ -173,14 +177,22 @@ async fn what_comes_along_reaches_the_agent(agent: Agent) -> Result<()> {
             assert!(sent.contains(words), "the model was not sent {words:?}");
         }
     }
-    let started = stage.wait_for(talk.session(), "turn_started", |_| true).await?;
+    let is_own =
+        |event: &Value| event["prompt"].as_str().is_some_and(|prompt| prompt.starts_with("remember"));
+    let started = stage.wait_for(talk.session(), "turn_started", is_own).await?;
     let names: Vec<&str> = started["attachments"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|file| file["name"].as_str())
         .collect();
-    assert_eq!(names, ["project_context", "conversation_so_far", "mode", "system_context", "battery"]);
+    // What an agent takes as turns or as its system prompt is in no message.
+    let before: &[&str] = match agent {
+        Agent::Codex | Agent::Openai | Agent::OpenaiChat => &[],
+        Agent::Claude => &["conversation_so_far"],
+        _ => &["project_context", "conversation_so_far"],
+    };
+    assert_eq!(names, [before, &["mode", "system_context", "battery"]].concat());
     stage.close().await
 }
 
@@ -332,5 +344,42 @@ async fn real_claude_the_configured_agent_comes_before_the_installed_one() -> Re
     assert_eq!(created["provider"], "scripted");
     talk.prompt("m-1", &script(Agent::Scripted, "say", &json!([{"text": "hi"}]))).await?;
     assert_eq!(text(&talk.turn().await?.1), "hi");
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_stream_that_is_opened_again_with_its_key_continues_its_session_and_sends_nothing_twice()
+-> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let environment_id = environment(&stage).await?;
+    let message = script(Agent::Scripted, "once", &json!([{"text": "said once"}]));
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let mut talk =
+            Talk::raw_once(&stage.clients, vec![Said::Start(start(&environment_id))], "stream-1").await?;
+        let Some(Body::SessionStarted(started)) = talk.next().await? else { anyhow::bail!("no start") };
+        let first = sessions.is_empty();
+        sessions.push(started.session_id);
+        talk.prompt("m-1", &message).await?;
+        if first {
+            talk.turn().await?;
+        }
+        talk.say(Said::Ping(pb::Ping {})).await?;
+        talk.pong().await?;
+        // The connection breaks.
+        drop(talk);
+    }
+    assert_eq!(sessions[0], sessions[1]);
+    // Its first message was another one; its second is new.
+    let mut talk =
+        Talk::raw_once(&stage.clients, vec![Said::Start(start(&environment_id))], "stream-1").await?;
+    talk.prompt("m-1", "something else").await?;
+    talk.error().await?;
+    talk.prompt("m-2", &script(Agent::Scripted, "two", &json!([{"text": "second"}]))).await?;
+    stage.wait_for_text(&sessions[0], "second").await?;
+    let journal = stage.journal(&sessions[0]).await?;
+    let turns = journal.iter().filter(|event| event.r#type == "turn_started").count();
+    assert_eq!(turns, 2, "{journal:#?}");
+    drop(talk);
     stage.close().await
 }

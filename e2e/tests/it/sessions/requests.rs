@@ -124,6 +124,7 @@ async fn a_question_is_answered(agent: Agent) -> Result<()> {
         request_id: request.id,
         answers: [("Which color?".to_owned(), "Blue".to_owned())].into(),
         answered_by: "Ada".into(),
+        ..Default::default()
     };
     let answered = stage.clients.requests.clone().answer_question(answer).await?.into_inner();
     assert!(answered.settled_by_this_answer);

@@ -106,7 +106,7 @@ async fn a_session_that_does_not_exist_is_not_found() -> Result<()> {
     let restart = pb::RestartSessionRequest { session_id: id(), ..Default::default() };
     refused(local.restart_session(restart).await, code, obey)?;
     refused(local.watch_session(pb::WatchSessionRequest { session_id: id() }).await, code, obey)?;
-    let cancel = own::CancelTurnRequest { session_id: id() };
+    let cancel = own::CancelTurnRequest { session_id: id(), ..Default::default() };
     refused(stage.clients.turns.clone().cancel_turn(cancel).await, code, obey)?;
     let read = own::ReadEventsRequest { session_id: id(), ..Default::default() };
     refused(stage.clients.events.clone().read_events(read).await, code, obey)?;

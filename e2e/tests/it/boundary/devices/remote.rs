@@ -35,7 +35,7 @@ fn authority(folder: &Path) -> Result<()> {
 }
 
 /// Has the daemon listen with TLS on a free port.
-pub(super) fn with_tls(world: &World) -> Result<()> {
+pub(crate) fn with_tls(world: &World) -> Result<()> {
     let folder = world.path("tls");
     authority(&folder)?;
     world.set_env("OBEY_LISTEN", "tls://127.0.0.1:0");

@@ -28,6 +28,11 @@ const ASTRAY: &str = "the Host of this request";
 /// What every caller may call; it tells nothing of any session.
 const FOR_ANYBODY: &str = "obey.local.v1.LocalDaemonService/Ping";
 
+/// A page is nobody before its login, so anybody may try; no code is good for an agent.
+fn is_useless_login(path: &str, status: &str) -> bool {
+    path == "obey.v1.PageService/Login" && status.contains("OBEY-1001: code: was used before")
+}
+
 /// A running arena.
 pub(super) struct Arena {
     tier: Tier,
@@ -216,7 +221,9 @@ impl Arena {
                 let refusals = ["PermissionDenied", "Unauthenticated"];
                 let refused =
                     refusals.iter().any(|refusal| status.contains(refusal)) && !status.contains(ASTRAY);
-                if line.contains(&self.suffix_of_secrets()) || !(refused || path == FOR_ANYBODY) {
+                if line.contains(&self.suffix_of_secrets())
+                    || !(refused || path == FOR_ANYBODY || is_useless_login(path, status))
+                {
                     self.wrong.push(format!("{}: {line}", outcome.name));
                 }
             }

@@ -10,8 +10,9 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "own-descriptors",
         "for fd in /proc/$PPID/fd/*; do timeout 1 head -c 4096 $fd </dev/null 2>/dev/null | grep -a canary; done",
     ),
-    // What a program with the user's rights can read anyway.
-    inherent("environment-of-the-daemon", "tr '\\0' '\\n' < /proc/$DAEMON/environ"),
+    // What a program with the user's rights can read anyway; of the daemon itself only root.
+    impossible("environment-of-the-daemon", "tr '\\0' '\\n' < /proc/$DAEMON/environ")
+        .as_root(Expect::Possible),
     inherent("environment-of-a-bystander", "tr '\\0' '\\n' < /proc/$BYSTANDER/environ"),
     inherent("home", "cat $HOME_OF_USER/secret.txt"),
     inherent("ssh-key", "cat $HOME_OF_USER/.ssh/id_test"),
@@ -23,9 +24,13 @@ pub(super) const ATTEMPTS: &[Try] = &[
         "ln -f $OTHER_PROJECT/secret.txt $PROJECT/hard && cat $PROJECT/hard",
     ),
     inherent("token", "cat $TOKEN"),
-    inherent("database", "cat $DATA/obey/daemon.db $DATA/obey/daemon.db-wal"),
-    inherent("root-of-the-daemon", "cat /proc/$DAEMON/root$HOME_OF_USER/secret.txt"),
-    inherent("folder-of-the-daemon", "cat /proc/$DAEMON/cwd/../home/secret.txt"),
+    inherent(
+        "database",
+        "grep -aho 'canary-said-[A-Za-z0-9]*' $DATA/obey/daemon.db $DATA/obey/daemon.db-wal",
+    ),
+    impossible("root-of-the-daemon", "cat /proc/$DAEMON/root$HOME_OF_USER/secret.txt")
+        .as_root(Expect::Possible),
+    impossible("folder-of-the-daemon", "cat /proc/$DAEMON/cwd/../home/secret.txt").as_root(Expect::Possible),
     inherent("folder-of-another-agent", "cat /proc/$OTHER_AGENT/cwd/secret.txt"),
     inherent("path-upwards", "cat $PROJECT/../home/secret.txt"),
     inherent("search-temporary-files", "cat /tmp/*/hom?/secret.txt 2>/dev/null"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use wire::obey::local::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
@@ -43,6 +43,31 @@ async fn betcode_replays_no_secret() -> Result<()> {
     talk.hush();
     talk.rest().await?;
     check_clean("Converse", &talk.heard)?;
+    stage.close().await
+}
+
+/// What is searched, exported and served to pages and to `curl` comes from the same clean journal.
+#[tokio::test]
+async fn search_export_and_http_show_no_secret() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let id = session_with_secrets(&stage).await?;
+    for format in ["md", "json"] {
+        let exported = stage.cli().ok(&["export", &id, "--format", format]).await?.stdout;
+        check_clean(&format!("export as {format}"), &exported)?;
+    }
+    let found = stage.cli().ok(&["search", "token", "--json"]).await?.stdout;
+    ensure!(found.contains(&id), "the session is not found: {found}");
+    check_clean("search", &found)?;
+    for secret in secrets() {
+        let found = stage.cli().run(&["search", &secret, "--json"]).await?.stdout;
+        ensure!(!found.contains(&id), "a secret finds the session: {found}");
+    }
+    let address = stage.daemon.listen().first().copied().context("no port")?;
+    let events = format!("http://{address}/api/sessions/{id}/events?follow=false");
+    let mut curl = stage.world.command("curl");
+    curl.args(["--silent", "--noproxy", "*", "--max-time", "5", &events]);
+    let served = tokio::process::Command::from(curl).output().await?;
+    check_clean("GET events", &String::from_utf8_lossy(&served.stdout))?;
     stage.close().await
 }
 

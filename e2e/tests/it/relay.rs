@@ -1,0 +1,20 @@
+//! Machines, clients and the relay between them, from outside: each in a world of its own on one machine.
+
+mod certificates;
+mod cut;
+mod ending;
+mod fault_proxy;
+mod hairpin;
+mod kills;
+#[cfg(feature = "nats")]
+mod nats;
+mod network;
+mod page;
+mod partition;
+mod plain;
+mod reset;
+mod scene;
+mod sealed;
+mod secrecy;
+mod strangers;
+mod terminal_ui;
