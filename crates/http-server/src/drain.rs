@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time;
 
 use crate::limits;
@@ -17,25 +17,32 @@ pub struct DrainedBody {
     body: Option<Incoming>,
     is_http2: bool,
     unread: Option<oneshot::Sender<Incoming>>,
+    /// Whether the server ends.
+    ending: watch::Receiver<bool>,
 }
 
 /// What its handler left of a body.
-pub struct UnreadBody(oneshot::Receiver<Incoming>);
+pub struct UnreadBody {
+    rest: oneshot::Receiver<Incoming>,
+    ending: watch::Receiver<bool>,
+}
 
 impl DrainedBody {
-    pub fn new(body: Incoming, is_http2: bool) -> (Self, UnreadBody) {
+    /// `ending` becomes true when the server ends: a client that keeps its side open delays that no longer than it delays an answer.
+    pub fn new(body: Incoming, is_http2: bool, ending: watch::Receiver<bool>) -> (Self, UnreadBody) {
         let (unread, rest) = oneshot::channel();
-        (Self { body: Some(body), is_http2, unread: Some(unread) }, UnreadBody(rest))
+        let unread_body = UnreadBody { rest, ending: ending.clone() };
+        (Self { body: Some(body), is_http2, unread: Some(unread), ending }, unread_body)
     }
 }
 
 impl UnreadBody {
     /// Reads what the handler left, before its answer is sent. A handler that still reads keeps its body.
     pub async fn read(mut self) {
-        let Ok(mut body) = self.0.try_recv() else { return };
+        let Ok(mut body) = self.rest.try_recv() else { return };
         if time::timeout(limits::DRAIN_BEFORE_ANSWER_WAIT, drain(&mut body)).await.is_err() {
             // A client that keeps its side open is answered meanwhile.
-            drop(DrainedBody { body: Some(body), is_http2: true, unread: None });
+            drop(DrainedBody { body: Some(body), is_http2: true, unread: None, ending: self.ending });
         }
     }
 }
@@ -54,13 +61,22 @@ impl Drop for DrainedBody {
         };
         // Outside of the runtime there is no connection either.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let mut body = body;
-                // Whether it ended or took too long: it is let go of.
-                let _ = time::timeout(limits::DRAIN_WAIT, drain(&mut body)).await;
-            });
+            runtime.spawn(drain_for_a_moment(body, self.ending.clone()));
         }
     }
+}
+
+/// Reads a body that nobody wants. Whether it ended or took too long: it is let go of.
+async fn drain_for_a_moment(mut body: Incoming, mut ending: watch::Receiver<bool>) {
+    let draining = drain(&mut body);
+    tokio::pin!(draining);
+    tokio::select! {
+        () = &mut draining => return,
+        () = time::sleep(limits::DRAIN_WAIT) => return,
+        // Also where the server is gone.
+        _ = ending.wait_for(|ending| *ending) => {}
+    }
+    let _ = time::timeout(limits::DRAIN_BEFORE_ANSWER_WAIT, draining).await;
 }
 
 async fn drain(body: &mut Incoming) {
@@ -97,5 +113,89 @@ impl Body for DrainedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map(Body::size_hint).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A body that never ends.
+    struct OpenBody;
+
+    impl Body for OpenBody {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    /// A body without bytes.
+    struct NoBody;
+
+    impl Body for NoBody {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(None)
+        }
+    }
+
+    /// Returns how long the server's end waits for a client that keeps its side of an answered call open, in the clock's own time.
+    async fn end_with_an_open_call(is_told: bool) -> std::time::Duration {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let (end, ending) = watch::channel(false);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (body, unread) = DrainedBody::new(request.into_body(), true, ending.clone());
+            async move {
+                drop(body);
+                unread.read().await;
+                Ok::<_, Infallible>(Response::new(NoBody))
+            }
+        });
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(far), service);
+        let mut serving = Box::pin(serving);
+        let connecting = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(near));
+        let (mut client, connection) = tokio::select! {
+            connected = connecting => connected.unwrap(),
+            ended = serving.as_mut() => panic!("the connection ended early: {ended:?}"),
+        };
+        tokio::spawn(connection);
+        let calling = client.send_request(Request::new(OpenBody));
+        let _answer = tokio::select! {
+            answer = calling => answer.unwrap(),
+            ended = serving.as_mut() => panic!("the connection ended early: {ended:?}"),
+        };
+        let began = Instant::now();
+        end.send_replace(is_told);
+        serving.as_mut().graceful_shutdown();
+        // Whether the client sees a reset is not the point here.
+        let _ = serving.await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_its_client_keeps_open_does_not_delay_the_end_of_the_server() {
+        let untold = end_with_an_open_call(false).await;
+        let told = end_with_an_open_call(true).await;
+        assert!(untold >= limits::DRAIN_WAIT / 2, "{untold:?}");
+        assert!(told < limits::DRAIN_WAIT / 2, "{told:?}");
     }
 }

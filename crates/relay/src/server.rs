@@ -266,12 +266,13 @@ async fn serve(stream: TcpStream, serving: Arc<Serving>, mut going: watch::Recei
             .map(|own| tunnel::keys::hash(own)),
     };
     let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let ending = going.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (serving, certificate) = (Arc::clone(&serving), certificate.clone());
+        let (serving, certificate, ending) = (Arc::clone(&serving), certificate.clone(), ending.clone());
         async move {
             // A refusal without reading the message would reset the stream, and some clients would not see why.
             let (parts, body) = request.into_parts();
-            let (body, unread) = DrainedBody::new(body, is_http2);
+            let (body, unread) = DrainedBody::new(body, is_http2, ending);
             let response = answer(serving, Request::from_parts(parts, Body::new(body)), certificate).await;
             unread.read().await;
             Ok::<_, Infallible>(response)

@@ -301,7 +301,7 @@ impl hyper::service::Service<Request<HttpBody>> for ConnectionService {
             let is_http2 = request.version() == Version::HTTP_2;
             let is_stream = is_http2 && is_grpc(request.headers());
             let (parts, body) = request.into_parts();
-            let (body, unread) = DrainedBody::new(body, is_http2);
+            let (body, unread) = DrainedBody::new(body, is_http2, calls.going.clone());
             let body = match is_stream {
                 true => Body::new(body),
                 false => Body::new(TimedBody::new(body)),
