@@ -40,6 +40,35 @@ impl ParentReports {
         }
         waiting
     }
+
+    /// Gives up what waits: nobody stores it any more. The next report begins anew.
+    fn abandon(&self, parent: &SessionId) {
+        self.lock().remove(parent);
+    }
+}
+
+/// Abandons the reports of a parent whose storing task ends before it has stored them all, as a panic ends it: without that, nobody
+/// would ever store the next ones.
+struct StoringTask<'a> {
+    reports: &'a ParentReports,
+    parent: &'a SessionId,
+    is_done: bool,
+}
+
+impl StoringTask<'_> {
+    fn next(&mut self) -> Option<Vec<WaitingReport>> {
+        let waiting = self.reports.take(self.parent);
+        self.is_done = waiting.is_none();
+        waiting
+    }
+}
+
+impl Drop for StoringTask<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.reports.abandon(self.parent);
+        }
+    }
 }
 
 impl Workers {
@@ -55,7 +84,8 @@ impl Workers {
     }
 
     async fn store_reports(&self, parent: &SessionId) {
-        while let Some(waiting) = self.context().reports().take(parent) {
+        let mut task = StoringTask { reports: self.context().reports(), parent, is_done: false };
+        while let Some(waiting) = task.next() {
             let (events, replies): (Vec<_>, Vec<_>) =
                 waiting.into_iter().map(|report| (report.event, report.reply)).unzip();
             let stored = self.supervisor.command(parent, Command::ReportWorkers { events }).await.map(drop);
@@ -89,5 +119,25 @@ mod tests {
         assert_eq!(reports.take(&parent).map(|waiting| waiting.len()), Some(2));
         assert!(reports.take(&parent).is_none());
         assert!(reports.add(&parent, report("5")));
+    }
+
+    #[test]
+    fn reports_go_on_after_a_panic_of_the_task_that_stores_them() {
+        let (reports, parent) = (ParentReports::default(), SessionId::new("sess_a"));
+        assert!(reports.add(&parent, report("1")));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut task = StoringTask { reports: &reports, parent: &parent, is_done: false };
+            let _taken = task.next();
+            assert!(!reports.add(&parent, report("2")));
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        assert!(reports.add(&parent, report("3")), "the next report begins anew");
+        let mut task = StoringTask { reports: &reports, parent: &parent, is_done: false };
+        assert_eq!(task.next().map(|waiting| waiting.len()), Some(1));
+        assert!(task.next().is_none());
+        assert!(reports.add(&parent, report("4")), "nobody stores");
+        drop(task);
+        assert!(!reports.add(&parent, report("5")), "the end of a task that was done takes nothing along");
     }
 }
