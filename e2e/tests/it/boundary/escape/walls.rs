@@ -55,7 +55,8 @@ pub(super) const ATTEMPTS: &[Try] = &[
     ),
     inside(
         "temporary-files-of-the-machine",
-        "ls /tmp | grep -v \"$(basename $WORLD)\" | grep . && echo POSSIBLE",
+        // The tested program itself is visible, wherever it was built.
+        "ls /tmp | grep -vx -e \"$(basename $WORLD)\" -e \"$(echo $OBEY | sed -n 's|^/tmp/\\([^/]*\\)/.*|\\1|p')\" | grep . && echo POSSIBLE",
     ),
     inside("shared-memory-of-the-machine", "ls -A /dev/shm | grep . && echo POSSIBLE"),
     inside("system-v-shared-memory", "ipcs -m 2>/dev/null | grep -q 0x && echo POSSIBLE"),
