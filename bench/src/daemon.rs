@@ -172,6 +172,14 @@ impl Home {
         Ok(self.daemon.as_ref().context("no daemon runs")?.id())
     }
 
+    /// The command line of a person, in the project.
+    pub(crate) fn cli(&self) -> Command {
+        let mut command = Command::new(self.bin(REAL));
+        command.arg("--no-autostart").arg("--socket").arg(self.socket()).current_dir(self.project());
+        command.env("OBEY_CONFIG", self.root.join("config.toml")).stdin(Stdio::null());
+        command
+    }
+
     /// The command an editor would start.
     pub(crate) fn acp(&self) -> Command {
         let mut command = Command::new(self.bin(REAL));

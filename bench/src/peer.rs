@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     pub(crate) campaigns: CampaignServiceClient<Channel>,
     pub(crate) agents: AgentServiceClient<Channel>,
     pub(crate) requests: RequestServiceClient<Channel>,
+    /// For services that a single section calls.
+    pub(crate) channel: Channel,
     events: EventServiceClient<Channel>,
     turns: TurnServiceClient<Channel>,
 }
@@ -49,7 +51,8 @@ impl Peer {
             agents: AgentServiceClient::new(channel.clone()),
             requests: RequestServiceClient::new(channel.clone()),
             events: EventServiceClient::new(channel.clone()),
-            turns: TurnServiceClient::new(channel),
+            turns: TurnServiceClient::new(channel.clone()),
+            channel,
         })
     }
 

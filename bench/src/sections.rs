@@ -5,6 +5,7 @@ mod adapters;
 mod api;
 mod contained;
 mod converse;
+mod everyday;
 mod guard;
 mod idle;
 mod latency;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("start", |table| Box::pin(start::run(table))),
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
+    ("everyday", |table| Box::pin(everyday::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
     ("acp-adapters", |table| Box::pin(adapters::run(table))),
     ("provider-claude", |table| Box::pin(provider::claude(table))),
