@@ -16,6 +16,7 @@ use tokio::process::{ChildStdout, Command};
 use crate::connection::{self, unreachable_daemon};
 use crate::limits;
 use config::failure::{Failure, Result};
+use config::holder;
 use config::paths::{self, Paths};
 
 /// What to start and where it will listen.
@@ -108,7 +109,7 @@ pub async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<Started
     let limit = launch.deadline.limit();
     let why = match tokio::time::timeout(limit, ready(stdout)).await {
         Ok(Some(listen)) => return Ok(Started::Ready { pid, listen }),
-        Ok(None) if connection::probe(&launch.socket).await? => return Ok(Started::Already),
+        Ok(None) if another_starts(launch, limit).await? => return Ok(Started::Already),
         Ok(None) => "it was started but ended at once".to_owned(),
         Err(_) => format!("it was started but is not ready after {} s", limit.as_secs()),
     };
@@ -117,6 +118,24 @@ pub async fn start_holding(launch: &Launch, _lock: &StartLock) -> Result<Started
         let _gone = child.kill().await;
     }
     Err(not_started(launch, &why, &log_path, begin))
+}
+
+/// Waits for a daemon that was faster than ours, such as one of the service manager: it holds a lock before it listens. Returns whether
+/// one listens.
+async fn another_starts(launch: &Launch, limit: Duration) -> Result<bool> {
+    let locks = [launch.socket.with_extension("lock"), launch.paths.data_dir.join("daemon.lock")];
+    let last = tokio::time::Instant::now() + limit;
+    loop {
+        // Looked at first: it may listen and let go of nothing, or end, in between.
+        let is_held = locks.iter().any(|lock| holder::is_held(lock));
+        if connection::probe(&launch.socket).await? {
+            return Ok(true);
+        }
+        if !is_held || tokio::time::Instant::now() >= last {
+            return Ok(false);
+        }
+        tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
+    }
 }
 
 /// Reads up to the ready line; `None` if the output ends before it.

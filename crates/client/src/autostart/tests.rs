@@ -70,6 +70,26 @@ async fn a_command_that_waited_for_the_lock_finds_the_daemon_of_the_other() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_lost_to_one_that_still_starts_is_no_failure() {
+    let temp = tempfile::tempdir().unwrap();
+    let launch = launch(temp.path(), "touch \"$HOME/tried\"; exit 1");
+    let launch = Launch { variables: vec![("HOME", temp.path().to_owned())], ..launch };
+    // The other daemon has its lock and does not listen yet.
+    let other = File::create(launch.socket.with_extension("lock")).unwrap();
+    rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
+    let starting = tokio::spawn({
+        let launch = launch.clone();
+        async move { start(&launch).await }
+    });
+    while !temp.path().join("tried").exists() {
+        assert!(!starting.is_finished(), "{:?}", starting.await);
+        tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
+    }
+    let _listener = tokio::net::UnixListener::bind(&launch.socket).unwrap();
+    assert_eq!(starting.await.unwrap().unwrap(), Started::Already);
+}
+
+#[tokio::test]
 async fn a_large_log_is_set_aside() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("daemon.log");
