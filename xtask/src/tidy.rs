@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod dependencies;
 pub mod errors;
+pub mod events;
 pub mod files;
 pub mod hygiene;
 pub mod imports;
@@ -88,6 +89,7 @@ pub fn check(root: &Path) -> Result<Report> {
     breaches.extend(source::clocks(&tree));
     breaches.extend(source::unfinished(&tree));
     breaches.extend(errors::pages(&tree));
+    breaches.extend(events::decided(&tree));
     breaches.extend(hygiene::developer_paths(&tree, root));
     breaches.extend(hygiene::lock_files(&tree));
     breaches.extend(proto::contracts(&tree, proto::published(root).as_deref()));

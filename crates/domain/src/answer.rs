@@ -1,6 +1,7 @@
 //! The agent's answer in a turn: what it said since its last call. Agents report the last part of an answer of several
 //! parts as its whole, so the answer is taken from what they streamed.
 
+use crate::any_event;
 use crate::event::EventKind;
 
 /// Collects the answer of a turn from its events.
@@ -18,7 +19,10 @@ impl AnswerText {
             EventKind::TurnStarted { .. } | EventKind::ToolStarted { parent: None, .. } => {
                 self.streamed.clear()
             }
-            _ => {}
+            any_event!(
+                life InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolStarted
+                ToolProgress ToolFinished request settings plan usage worker report
+            ) => {}
         }
     }
 

@@ -18,6 +18,7 @@ use crate::time::Timestamp;
 use crate::turn::{EndReason, InterruptReason, TurnOrigin};
 use crate::usage::Usage;
 
+mod groups;
 mod todo;
 pub use todo::{Todo, TodoPriority, TodoStatus};
 
@@ -414,6 +415,23 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Returns whether the session has ended with this event.
+    pub fn ends_session(&self) -> bool {
+        matches!(self, Self::StatusChanged { to, .. } if to.is_terminal())
+    }
+
+    /// Returns the text of this event and the piece that a later one continues it with; `None` if it does not.
+    pub fn continued_by<'a>(&'a mut self, later: &'a Self) -> Option<(&'a mut String, &'a str)> {
+        if let (Self::TextDelta { text, parent }, Self::TextDelta { text: more, parent: same })
+        | (Self::ThinkingDelta { text, parent }, Self::ThinkingDelta { text: more, parent: same }) =
+            (self, later)
+            && parent == same
+        {
+            return Some((text, more));
+        }
+        None
+    }
+
     /// Returns the stored name of the kind.
     pub fn name(&self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::any_event;
 use crate::error::Error;
 use crate::event::{Attachment, EventKind, Todo};
 use crate::id::{QueueEntryId, RequestId};
@@ -86,7 +87,11 @@ impl Originals {
             }
             EventKind::AgentReady { .. } | EventKind::TurnEnded { .. } => self.untold = None,
             EventKind::QueueChanged { change } => self.note_queue(state, change, original.is_some()),
-            _ => {}
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentExited AgentLogged Restarted InterruptRequested
+                output RequestOpened GrantsChanged settings BudgetChanged RateLimited RateLimitEnded
+                ArchiveChanged SessionForked usage worker report
+            ) => {}
         }
     }
 
@@ -133,22 +138,11 @@ pub(crate) fn is_streamed(kind: &EventKind) -> bool {
 pub fn redact_event(kind: &mut EventKind, redact: &dyn Redact) -> bool {
     let text = |text: &mut String| redact_text(text, redact);
     match kind {
-        EventKind::TextDelta { .. }
-        | EventKind::ThinkingDelta { .. }
-        | EventKind::ToolProgress { .. }
-        | EventKind::AgentLogged { .. }
-        | EventKind::AgentStarted { .. }
-        | EventKind::AgentReady { .. }
-        | EventKind::Restarted { .. }
-        | EventKind::InterruptRequested { .. }
-        | EventKind::ModeChanged { .. }
-        | EventKind::PlanModeChanged { .. }
-        | EventKind::ModelChanged { .. }
-        | EventKind::UsageReported { .. }
-        | EventKind::BudgetChanged { .. }
-        | EventKind::RateLimitEnded {}
-        | EventKind::ArchiveChanged { .. }
-        | EventKind::InputHolderChanged { .. } => false,
+        any_event!(
+            AgentStarted AgentReady AgentLogged Restarted InterruptRequested TextDelta ThinkingDelta
+            ToolProgress ModeChanged PlanModeChanged ModelChanged InputHolderChanged BudgetChanged
+            RateLimitEnded ArchiveChanged UsageReported
+        ) => false,
         EventKind::SessionCreated { name, .. } | EventKind::Renamed { name } => text(name),
         EventKind::StatusChanged { message, .. }
         | EventKind::AgentExited { message, .. }

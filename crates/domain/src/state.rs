@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::any_event;
 use crate::budget::{Budget, Spending};
 use crate::error::ErrorCode;
 use crate::event::{ClientTool, EventKind, Todo, ToolServer};
@@ -149,17 +150,12 @@ impl State {
         self.evolve_overview(at, kind);
         self.evolve_title(kind);
         match kind {
-            EventKind::StatusChanged { .. }
-            | EventKind::AgentStarted { .. }
-            | EventKind::AgentReady { .. }
-            | EventKind::AgentExited { .. }
-            | EventKind::AgentLogged { .. }
-            | EventKind::Restarted { .. } => self.evolve_life(at, kind),
-            EventKind::TurnStarted { .. }
-            | EventKind::TurnEnded { .. }
-            | EventKind::InterruptRequested { .. }
-            | EventKind::ToolStarted { .. }
-            | EventKind::ToolFinished { .. } => self.evolve_turn(at, kind),
+            any_event!(StatusChanged AgentStarted AgentReady AgentExited AgentLogged Restarted) => {
+                self.evolve_life(at, kind)
+            }
+            any_event!(TurnStarted InterruptRequested TurnEnded ToolStarted ToolFinished) => {
+                self.evolve_turn(at, kind)
+            }
             EventKind::RequestOpened { .. }
             | EventKind::RequestSettled { .. }
             | EventKind::GrantsChanged { .. } => self.evolve_requests(at, kind),
@@ -195,19 +191,8 @@ impl State {
             EventKind::TextDelta { .. }
             | EventKind::ThinkingDelta { .. }
             | EventKind::ToolProgress { .. } => self.last_activity_at = Some(at),
-            EventKind::UsageReported { .. }
-            | EventKind::Compacted { .. }
-            | EventKind::QueueChanged { .. }
-            | EventKind::BudgetChanged { .. }
-            | EventKind::RateLimited { .. }
-            | EventKind::RateLimitEnded {}
-            | EventKind::ArchiveChanged { .. }
-            | EventKind::SessionForked { .. } => self.evolve_spending(at, kind),
-            EventKind::SessionCreated { .. }
-            | EventKind::PlanModeChanged { .. }
-            | EventKind::CommandsChanged { .. }
-            | EventKind::Notice { .. }
-            | EventKind::Unparsed { .. } => {}
+            any_event!(plan usage) => self.evolve_spending(at, kind),
+            any_event!(SessionCreated PlanModeChanged CommandsChanged Notice Unparsed) => {}
         }
     }
 
@@ -235,7 +220,11 @@ impl State {
                     self.model_wait = Some(ModelWait::new(cause, at, message));
                 }
             }
-            _ => {}
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentReady AgentExited AgentLogged
+                InterruptRequested MessageAdded TextDelta ThinkingDelta ToolProgress ToolFinished request
+                settings plan Compacted worker Notice Unparsed
+            ) => {}
         }
         if ends_model_wait(kind) {
             self.model_wait = None;
@@ -275,7 +264,7 @@ impl State {
                 self.restart_count = *count;
                 self.stderr_tail.clear();
             }
-            _ => {}
+            any_event!(SessionCreated turn output request settings plan usage worker report) => {}
         }
     }
 
@@ -355,7 +344,10 @@ impl State {
                 }
                 self.background_calls.remove(call);
             }
-            _ => {}
+            any_event!(
+                life MessageAdded TextDelta ThinkingDelta ToolProgress request settings plan usage worker
+                report
+            ) => {}
         }
     }
 
@@ -405,7 +397,7 @@ impl State {
                 self.grants_given += 1;
                 self.grants.clone_from(grants);
             }
-            _ => {}
+            any_event!(life turn output settings plan usage worker report) => {}
         }
     }
 

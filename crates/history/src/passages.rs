@@ -2,7 +2,7 @@
 //! first piece. Pure.
 
 use domain::request::RequestSubject;
-use domain::{CallId, Event, EventKind, Timestamp};
+use domain::{CallId, Event, EventKind, Timestamp, any_event};
 use serde_json::Value;
 use storage::history::{IndexProgress, Passage, PassageKind, UsageReport};
 
@@ -111,7 +111,12 @@ impl PassageFold {
                 });
             }
             EventKind::StatusChanged { .. } => self.close(out),
-            _ => {}
+            any_event!(
+                AgentStarted AgentReady AgentExited AgentLogged Restarted InterruptRequested ThinkingDelta
+                ToolProgress RequestOpened RequestSettled GrantsChanged Renamed TodosChanged ModeChanged
+                PlanModeChanged ModelChanged CommandsChanged ServersChanged ToolsRegistered InputHolderChanged
+                plan UsageReported Compacted worker Notice ActivityReported Unparsed
+            ) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //! into a conversation (`thread/inject_items`). Pure.
 
 use domain::Error;
+use domain::any_event;
 use domain::event::{Attachment, EventKind};
 use serde_json::{Value, json};
 
@@ -29,7 +30,10 @@ pub(super) fn items<'a>(events: impl Iterator<Item = &'a EventKind>) -> Vec<Valu
                 Some(json!({"type": "function_call_output", "call_id": call.as_str(), "output": output}))
             }
             EventKind::TurnEnded { .. } => None,
-            _ => continue,
+            any_event!(
+                life TurnStarted InterruptRequested MessageAdded TextDelta ThinkingDelta ToolStarted
+                ToolProgress request settings plan usage worker report
+            ) => continue,
         };
         end_reply(&mut said, &mut items);
         items.extend(item);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use domain::event::{EventKind, Level};
 use domain::request::{RequestOutcome, RequestSubject};
 use domain::turn::EndReason;
-use domain::{CallId, ErrorCode, RequestId, Status, TurnId};
+use domain::{CallId, ErrorCode, RequestId, Status, TurnId, any_event};
 use serde_json::Value;
 
 /// Something the journal must show.
@@ -114,7 +114,9 @@ pub fn judge(name: &str, journal: &[EventKind]) -> Result<(), String> {
         match event {
             EventKind::ToolStarted { call, .. } => drop(open.insert(call)),
             EventKind::ToolFinished { call, .. } => drop(open.remove(call)),
-            _ => {}
+            any_event!(
+                life turn TextDelta ThinkingDelta ToolProgress request settings plan usage worker report
+            ) => {}
         }
         let shown = next.is_some_and(|must| match must {
             Expectation::InterruptInCall => shows(event, Expectation::Interrupt) && !open.is_empty(),
@@ -167,12 +169,11 @@ fn shows(event: &EventKind, must: Expectation) -> bool {
         Expectation::Question => {
             matches!(event, E::RequestOpened { ask: RequestSubject::Question { .. }, .. })
         }
-        Expectation::Allowed | Expectation::Denied => match event {
-            E::RequestSettled { outcome: RequestOutcome::Decided { decision }, .. } => {
-                decision.allows() == (must == Expectation::Allowed)
-            }
-            _ => false,
-        },
+        Expectation::Allowed | Expectation::Denied => {
+            let allowed = must == Expectation::Allowed;
+            matches!(event, E::RequestSettled { outcome: RequestOutcome::Decided { decision }, .. }
+                if decision.allows() == allowed)
+        }
         Expectation::Answered => {
             matches!(event, E::RequestSettled { outcome: RequestOutcome::Answered { .. }, .. })
         }
@@ -183,10 +184,10 @@ fn shows(event: &EventKind, must: Expectation) -> bool {
         Expectation::Usage => matches!(event, E::UsageReported { usage, .. } if !usage.is_empty()),
         Expectation::Garbage => matches!(event, E::Unparsed { .. }),
         Expectation::Warning => matches!(event, E::Notice { level: Level::Warning, .. }),
-        Expectation::Failed(codes) => match event {
-            E::StatusChanged { to: Status::Failed, code: Some(code), .. } => codes.contains(code),
-            _ => false,
-        },
+        Expectation::Failed(codes) => {
+            matches!(event, E::StatusChanged { to: Status::Failed, code: Some(code), .. }
+                if codes.contains(code))
+        }
         Expectation::Restarted => matches!(event, E::Restarted { .. }),
     }
 }
@@ -222,7 +223,10 @@ fn consistent(journal: &[EventKind]) -> Result<(), String> {
             EventKind::RequestSettled { request, .. } if !requests.remove(request) => {
                 return Err(format!("{request:?} was settled and did not wait"));
             }
-            _ => {}
+            any_event!(
+                life InterruptRequested MessageAdded TextDelta ThinkingDelta ToolStarted ToolProgress
+                ToolFinished RequestSettled GrantsChanged settings plan usage worker report
+            ) => {}
         }
     }
     Ok(())

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::EventKind;
 use domain::event::Attachment;
 use domain::turn::COMPACT;
+use domain::{EventKind, any_event};
 use provider_common::attachment;
 use serde_json::Value;
 
@@ -188,7 +188,10 @@ impl History {
             EventKind::ToolFinished { call, output, .. } => self.result(call.as_str(), output),
             EventKind::Compacted { summary, .. } if !summary.is_empty() => self.compacted(summary),
             EventKind::TurnEnded { .. } => self.end_turn(),
-            _ => {}
+            any_event!(
+                life InterruptRequested TextDelta ThinkingDelta ToolStarted ToolProgress request settings plan
+                Compacted worker report
+            ) => {}
         }
     }
 

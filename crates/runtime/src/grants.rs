@@ -97,9 +97,9 @@ impl Grants {
         let id = session.ok_or_else(|| Error::invalid("session_id", "is required for a session's grant"))?;
         let applied = self.supervisor.command(id, Command::SetGrant { grant: Box::new(grant), by }).await?;
         let snapshot = self.supervisor.snapshot(id).await?;
-        let given = applied.events.iter().find_map(|event| match &event.kind {
-            EventKind::GrantsChanged { grants, .. } => grants.last().cloned(),
-            _ => None,
+        let given = applied.events.iter().find_map(|event| {
+            let EventKind::GrantsChanged { grants, .. } = &event.kind else { return None };
+            grants.last().cloned()
         });
         let given =
             given.ok_or_else(|| Error::new(ErrorCode::SessionError, "the session did not take the grant"))?;
@@ -142,9 +142,9 @@ impl Grants {
     /// Stores what an answer grants beyond its session. The call itself is already allowed; a failure is
     /// reported as a notice.
     pub(crate) async fn keep(&self, session: &SessionId, applied: &Applied) {
-        let wide = applied.events.iter().filter_map(|event| match &event.kind {
-            EventKind::RequestSettled { grant: Some(grant), .. } => Some(grant.as_ref()),
-            _ => None,
+        let wide = applied.events.iter().filter_map(|event| {
+            let EventKind::RequestSettled { grant, .. } = &event.kind else { return None };
+            grant.as_deref()
         });
         let wide: Vec<Grant> = wide.filter(|grant| grant.scope != Scope::Session).cloned().collect();
         for grant in wide {

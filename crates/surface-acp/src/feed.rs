@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use domain::permission::Proposal;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
-use domain::{Event, EventKind, RequestId, TurnId};
+use domain::{Event, EventKind, RequestId, TurnId, any_event};
 use runtime::Snapshot;
 use runtime::journal::Cursor;
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ impl AcpFeed {
                     self.notes.trail(&self.shared.id, *request, None);
                 }
             }
-            _ => {}
+            any_event!(life turn output RequestOpened GrantsChanged settings plan usage worker report) => {}
         }
         if event.seq <= self.told || !matches!(self.beginning, Some(FeedStart::Told { .. })) {
             self.projector.take(event, PromptOwner::Others, &mut Vec::new());
@@ -202,9 +202,10 @@ impl AcpFeed {
     /// Sends a live event.
     async fn happen(&mut self, event: &Event) -> Result<(), FollowEnd> {
         self.shared.heard.send_modify(|count| *count += 1);
-        let whose = match &event.kind {
-            EventKind::TurnStarted { turn, .. } => self.whose(*turn).await,
-            _ => PromptOwner::Others,
+        let whose = if let EventKind::TurnStarted { turn, .. } = &event.kind {
+            self.whose(*turn).await
+        } else {
+            PromptOwner::Others
         };
         if matches!(event.kind, EventKind::ModeChanged { .. }) {
             let snapshot = self.core.supervisor.snapshot(&self.shared.id).await?;
@@ -227,7 +228,11 @@ impl AcpFeed {
             EventKind::StatusChanged { to: domain::Status::Failed, message, .. } => {
                 self.core.out.log("error", format!("{}: {message}", self.shared.id));
             }
-            _ => {}
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentReady AgentExited Restarted TurnStarted
+                InterruptRequested MessageAdded output RequestOpened GrantsChanged settings plan usage worker
+                report
+            ) => {}
         }
         Ok(())
     }
@@ -333,14 +338,7 @@ impl Follower for AcpFeed {
 
 /// Appends a text event to the previous one, if it continues it.
 fn append(merged: &mut Event, event: &Event) -> bool {
-    let (text, more) = match (&mut merged.kind, &event.kind) {
-        (EventKind::TextDelta { text, parent }, EventKind::TextDelta { text: more, parent: more_parent })
-        | (
-            EventKind::ThinkingDelta { text, parent },
-            EventKind::ThinkingDelta { text: more, parent: more_parent },
-        ) if parent == more_parent => (text, more),
-        _ => return false,
-    };
+    let Some((text, more)) = merged.kind.continued_by(&event.kind) else { return false };
     if text.len() + more.len() > limits::ACP_REPLAY_CHUNK_BYTES {
         return false;
     }

@@ -293,10 +293,7 @@ impl ConnectionContext {
         };
         let applied = self.supervisor.command_once(&shared.id, command, client_key).await;
         let applied = applied.map_err(|error| self.fault(&error))?;
-        let turn = applied.events.iter().find_map(|event| match event.kind {
-            EventKind::TurnStarted { turn, .. } => Some(turn),
-            _ => None,
-        });
+        let turn = applied.turn_started().map(|(turn, _)| turn);
         let turn = turn.ok_or_else(|| RpcError::new(INTERNAL_ERROR, "the prompt began no turn"))?;
         if applied.is_repeated && self.answer_ended(shared, rpc, turn).await? {
             return Ok(());

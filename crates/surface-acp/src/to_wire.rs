@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use domain::event::{AgentCommand, Level, Todo, TodoPriority, TodoStatus};
 use domain::request::RequestSubject;
 use domain::turn::{COMPACT, EndReason, TurnOrigin};
-use domain::{Event, EventKind, Mode, SessionSpec, State, Usage};
+use domain::{Event, EventKind, Mode, SessionSpec, State, Usage, any_event};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -128,7 +128,10 @@ impl UpdateProjector {
                     self.update(&update, out);
                 }
             }
-            _ => self.take_settings(event, out),
+            any_event!(
+                life TurnStarted InterruptRequested MessageAdded RequestOpened GrantsChanged settings
+                plan usage worker report
+            ) => self.take_settings(event, out),
         }
     }
 
@@ -183,7 +186,11 @@ impl UpdateProjector {
                 let notice = json!({"sessionUpdate": "notice", "severity": severity, "title": message});
                 self.update(&notice, out);
             }
-            _ => nobodys(&event.kind),
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentExited AgentLogged Restarted turn output
+                request Renamed ServersChanged ToolsRegistered InputHolderChanged plan worker Notice
+                ActivityReported Unparsed
+            ) => {}
         }
     }
 
@@ -199,54 +206,6 @@ impl UpdateProjector {
 
     fn update(&self, update: &Value, out: &mut Vec<u8>) {
         rpc::write_notification(out, UPDATE, &Update { session_id: &self.session_id, update });
-    }
-}
-
-/// Events without a counterpart in the protocol. Listed, so that a new kind needs a decision here.
-fn nobodys(kind: &EventKind) {
-    match kind {
-        EventKind::SessionCreated { .. }
-        | EventKind::StatusChanged { .. }
-        | EventKind::AgentStarted { .. }
-        | EventKind::AgentReady { .. }
-        | EventKind::AgentExited { .. }
-        | EventKind::AgentLogged { .. }
-        | EventKind::Restarted { .. }
-        | EventKind::Renamed { .. }
-        | EventKind::TurnStarted { .. }
-        | EventKind::InterruptRequested { .. }
-        | EventKind::MessageAdded { .. }
-        | EventKind::TextDelta { .. }
-        | EventKind::ThinkingDelta { .. }
-        | EventKind::ToolStarted { .. }
-        | EventKind::ToolProgress { .. }
-        | EventKind::ToolFinished { .. }
-        | EventKind::TurnEnded { .. }
-        | EventKind::RequestOpened { .. }
-        | EventKind::RequestSettled { .. }
-        | EventKind::GrantsChanged { .. }
-        | EventKind::TodosChanged { .. }
-        | EventKind::ModeChanged { .. }
-        | EventKind::PlanModeChanged { .. }
-        | EventKind::ModelChanged { .. }
-        | EventKind::CommandsChanged { .. }
-        | EventKind::ServersChanged { .. }
-        | EventKind::UsageReported { .. }
-        | EventKind::Compacted { .. }
-        | EventKind::ToolsRegistered { .. }
-        | EventKind::WorkerStarted { .. }
-        | EventKind::WorkerProgressed { .. }
-        | EventKind::WorkerFinished { .. }
-        | EventKind::InputHolderChanged { .. }
-        | EventKind::QueueChanged { .. }
-        | EventKind::BudgetChanged { .. }
-        | EventKind::RateLimited { .. }
-        | EventKind::RateLimitEnded {}
-        | EventKind::ArchiveChanged { .. }
-        | EventKind::SessionForked { .. }
-        | EventKind::Notice { .. }
-        | EventKind::ActivityReported { .. }
-        | EventKind::Unparsed { .. } => {}
     }
 }
 

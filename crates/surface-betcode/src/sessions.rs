@@ -4,7 +4,7 @@ use std::path::Path;
 
 use domain::permission::{Grant, GrantAction};
 use domain::turn::EndReason;
-use domain::{Command, Error, ErrorCode, EventKind, SessionId, TurnId};
+use domain::{Command, Error, ErrorCode, EventKind, SessionId, TurnId, any_event};
 use storage::sessions::SessionPage;
 use wire::betcode::v1 as pb;
 
@@ -69,11 +69,7 @@ impl Betcode {
             return Err(Error::new(ErrorCode::WrongState, format!("session {id} has nothing to compact")));
         }
         let applied = self.supervisor.command(&id, Command::Compact).await?;
-        let opened = applied.events.iter().find_map(|event| match &event.kind {
-            EventKind::TurnStarted { turn, .. } => Some((*turn, event.seq)),
-            _ => None,
-        });
-        let Some((turn, seq)) = opened else {
+        let Some((turn, seq)) = applied.turn_started() else {
             return Err(Error::new(ErrorCode::SessionError, "the compaction did not begin"));
         };
         let wait = tokio::time::timeout(limits::COMPACT_WAIT, self.compaction(&id, turn, seq)).await;
@@ -106,7 +102,10 @@ impl Betcode {
                     EventKind::TurnEnded { turn: ended, reason, text, error } if *ended == turn => {
                         return saved.ok_or_else(|| not_compacted(*reason, text, error));
                     }
-                    _ => {}
+                    any_event!(
+                        life TurnStarted InterruptRequested MessageAdded TurnEnded output request settings
+                        plan UsageReported worker report
+                    ) => {}
                 }
             }
         }

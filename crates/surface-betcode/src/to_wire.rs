@@ -11,7 +11,9 @@ use domain::event::Level;
 use domain::permission::Proposal;
 use domain::request::{PendingRequest, Question, RequestSubject};
 use domain::turn::{COMPACT, EndReason, TurnOrigin};
-use domain::{CallId, Error, Event, EventKind, Mode, RequestId, SessionSpec, State, Timestamp, Usage};
+use domain::{
+    CallId, Error, Event, EventKind, Mode, RequestId, SessionSpec, State, Timestamp, Usage, any_event,
+};
 use runtime::Snapshot;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
@@ -224,7 +226,10 @@ impl BetcodeProjector {
                 permission.parent.clone()
             }
             EventKind::WorkerStarted { call, .. } => call.clone(),
-            _ => None,
+            any_event!(
+                life turn ThinkingDelta ToolProgress RequestOpened RequestSettled GrantsChanged settings plan
+                usage WorkerProgressed WorkerFinished report
+            ) => None,
         }
     }
 
@@ -271,32 +276,20 @@ impl BetcodeProjector {
                 Some(holder) => format!("input is held by {holder}"),
                 None => "nobody holds the input".to_owned(),
             })),
-            EventKind::QueueChanged { .. }
-            | EventKind::BudgetChanged { .. }
-            | EventKind::RateLimited { .. }
-            | EventKind::RateLimitEnded {}
-            | EventKind::SessionForked { .. } => Some(self.status_message(plans::describe(kind))),
+            any_event!(QueueChanged BudgetChanged RateLimited RateLimitEnded SessionForked) => {
+                Some(self.status_message(plans::describe(kind)))
+            }
             EventKind::GrantsChanged { by, .. } => {
                 Some(self.status_message(format!("{by} changed what is allowed without asking")))
             }
             EventKind::InterruptRequested { .. } => {
                 Some(self.status_message("the turn was told to end".to_owned()))
             }
-            EventKind::SessionCreated { .. }
-            | EventKind::AgentStarted { .. }
-            | EventKind::AgentExited { .. }
-            | EventKind::AgentLogged { .. }
-            | EventKind::Restarted { .. }
-            | EventKind::Renamed { .. }
-            | EventKind::ThinkingDelta { .. }
-            | EventKind::ToolProgress { .. }
-            | EventKind::CommandsChanged { .. }
-            | EventKind::ServersChanged { .. }
-            | EventKind::ToolsRegistered { .. }
-            | EventKind::WorkerProgressed { .. }
-            | EventKind::ActivityReported { .. }
-            | EventKind::ArchiveChanged { .. }
-            | EventKind::Unparsed { .. } => None,
+            any_event!(
+                SessionCreated AgentStarted AgentExited AgentLogged Restarted ThinkingDelta ToolProgress
+                Renamed CommandsChanged ServersChanged ToolsRegistered ArchiveChanged WorkerProgressed
+                ActivityReported Unparsed
+            ) => None,
         }
     }
 
@@ -341,7 +334,7 @@ impl BetcodeProjector {
                 let stop_reason = stop_reason(*reason).to_owned();
                 Some(Body::TurnComplete(pb::TurnComplete { stop_reason }))
             }
-            _ => None,
+            any_event!(life InterruptRequested output request settings plan usage worker report) => None,
         }
     }
 
@@ -366,7 +359,9 @@ impl BetcodeProjector {
                     duration_ms: took,
                 }))
             }
-            _ => None,
+            any_event!(
+                life turn TextDelta ThinkingDelta ToolProgress request settings plan usage worker report
+            ) => None,
         }
     }
 
@@ -395,7 +390,7 @@ impl BetcodeProjector {
             EventKind::RequestSettled { request, outcome, by, .. } => {
                 Some(self.status_message(format!("{request} {} by {by}", outcome.word())))
             }
-            _ => None,
+            any_event!(life turn output GrantsChanged settings plan usage worker report) => None,
         }
     }
 

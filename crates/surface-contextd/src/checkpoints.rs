@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{Error, EventKind, SessionId};
+use domain::{Error, EventKind, SessionId, any_event};
 use host::clock;
 use runtime::Supervisor;
 use wire::contextd::v1 as pb;
@@ -141,12 +141,12 @@ pub async fn conversation(
             return Ok((text, String::new()));
         }
         for event in events {
-            match &event.kind {
-                EventKind::TurnStarted { turn, prompt, .. } if turn.0 >= before_turn => {
-                    return Ok((text, prompt.clone()));
-                }
-                kind => append_event(&mut text, kind),
+            if let EventKind::TurnStarted { turn, prompt, .. } = &event.kind
+                && turn.0 >= before_turn
+            {
+                return Ok((text, prompt.clone()));
             }
+            append_event(&mut text, &event.kind);
         }
     }
 }
@@ -167,7 +167,10 @@ fn append_event(text: &mut String, kind: &EventKind) {
         }
         EventKind::ToolFinished { tool, ok: false, .. } => text.push_str(&format!("[{tool} failed]\n")),
         // All other events describe how the work was done, not the conversation.
-        _ => {}
+        any_event!(
+            life InterruptRequested TurnEnded TextDelta ThinkingDelta ToolStarted ToolProgress ToolFinished
+            request settings plan usage worker report
+        ) => {}
     }
 }
 

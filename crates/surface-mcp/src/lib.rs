@@ -229,10 +229,8 @@ impl BridgeServer {
                     events = cursor.next_kept() => events?,
                     () = sender.closed() => return Ok(()),
                 };
-                changed = events.iter().any(|event| match &event.kind {
-                    EventKind::ToolsRegistered { .. } => true,
-                    EventKind::StatusChanged { to, .. } => to.is_terminal(),
-                    _ => false,
+                changed = events.iter().any(|event| {
+                    matches!(event.kind, EventKind::ToolsRegistered { .. }) || event.kind.ends_session()
                 });
             }
         }

@@ -28,12 +28,7 @@ impl Projector for EventLogProjector {
                 return Flow::Done;
             }
         }
-        match &event.kind {
-            EventKind::StatusChanged { to, .. } if event.seq > self.live_after && to.is_terminal() => {
-                Flow::Done
-            }
-            _ => Flow::More,
-        }
+        if event.seq > self.live_after && event.kind.ends_session() { Flow::Done } else { Flow::More }
     }
 }
 
@@ -68,11 +63,10 @@ fn delta_kind(kind: &EventKind, max_bytes: usize) -> Option<pb::event::Kind> {
         return None;
     }
     let (text, parent) = (text.clone(), parent.as_ref().map(ToString::to_string));
-    Some(match kind {
-        EventKind::ThinkingDelta { .. } => {
-            pb::event::Kind::ThinkingDelta(pb::event::ThinkingDelta { text, parent })
-        }
-        _ => pb::event::Kind::TextDelta(pb::event::TextDelta { text, parent }),
+    Some(if matches!(kind, EventKind::ThinkingDelta { .. }) {
+        pb::event::Kind::ThinkingDelta(pb::event::ThinkingDelta { text, parent })
+    } else {
+        pb::event::Kind::TextDelta(pb::event::TextDelta { text, parent })
     })
 }
 

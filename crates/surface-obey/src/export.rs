@@ -2,7 +2,7 @@
 //! the journal does not have.
 
 use domain::request::RequestSubject;
-use domain::{CallId, Error, Event, EventKind};
+use domain::{CallId, Error, Event, EventKind, any_event};
 use runtime::Snapshot;
 use serde_json::json;
 use tonic::{Request, Response, Status};
@@ -176,7 +176,11 @@ impl MarkdownProjector {
             }
             EventKind::Compacted { .. } => "*The conversation was compacted.*".to_owned(),
             EventKind::Notice { message, .. } => format!("*{}*", escaped_line(message)),
-            _ => String::new(),
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentReady AgentExited AgentLogged Restarted
+                InterruptRequested TextDelta ThinkingDelta ToolProgress RequestOpened GrantsChanged settings
+                plan UsageReported worker ActivityReported Unparsed
+            ) => String::new(),
         }
     }
 }

@@ -82,17 +82,14 @@ impl Obey {
         let applied = self.supervisor.command_once(&id, command, &request.client_key).await?;
         let mut told = pb::AddQueuedResponse::default();
         for event in &applied.events {
-            match &event.kind {
-                EventKind::QueueChanged { change: QueueChange::Added { entry, .. } } => {
-                    told.entry = entry.to_string();
-                    told.seq = event.seq;
-                }
-                EventKind::QueueChanged { change: QueueChange::Sent { entry, turn } }
-                    if entry.to_string() == told.entry =>
-                {
-                    told.turn_id = turn.to_string();
-                }
-                _ => {}
+            let EventKind::QueueChanged { change } = &event.kind else { continue };
+            if let QueueChange::Added { entry, .. } = change {
+                told.entry = entry.to_string();
+                told.seq = event.seq;
+            } else if let QueueChange::Sent { entry, turn } = change
+                && entry.to_string() == told.entry
+            {
+                told.turn_id = turn.to_string();
             }
         }
         Ok(told)

@@ -4,7 +4,9 @@ use domain::answer::AnswerText;
 use domain::id::RequestId;
 use domain::request::{PendingRequest, RequestSubject, SettledRequest};
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, Event, EventKind, ProviderKind, SessionId, Status, Timestamp, event::Level};
+use domain::{
+    Error, ErrorCode, Event, EventKind, ProviderKind, SessionId, Status, Timestamp, any_event, event::Level,
+};
 use prost_types::Timestamp as PbTimestamp;
 use runtime::Snapshot;
 use wire::obey::local::v1 as pb;
@@ -91,7 +93,10 @@ pub(super) fn status_event(event: &Event) -> Option<pb::SessionStatusEvent> {
         EventKind::RequestOpened { automatic: false, request, ask, .. } => {
             (Status::Working, Status::Working, waiting(event.session.as_str(), *request, ask))
         }
-        _ => return None,
+        any_event!(
+            SessionCreated AgentStarted AgentReady AgentExited AgentLogged Restarted turn output RequestOpened
+            RequestSettled GrantsChanged settings plan usage worker report
+        ) => return None,
     };
     Some(pb::SessionStatusEvent {
         session_id: event.session.to_string(),
@@ -110,10 +115,7 @@ impl Projector for StatusProjector {
 
     fn project(&mut self, event: &Event, out: &mut Vec<Self::Wire>) -> Flow {
         out.extend(status_event(event));
-        match &event.kind {
-            EventKind::StatusChanged { to, .. } if to.is_terminal() => Flow::Done,
-            _ => Flow::More,
-        }
+        if event.kind.ends_session() { Flow::Done } else { Flow::More }
     }
 }
 
@@ -168,7 +170,10 @@ impl Projector for TurnActivityProjector {
             EventKind::TurnEnded { reason, text, error, .. } => {
                 return self.end(base, *reason, text, error, out);
             }
-            other => out.extend(notice(base, other)),
+            other @ (any_event!(
+                life TurnStarted InterruptRequested MessageAdded TextDelta ThinkingDelta ToolProgress request
+                settings plan Compacted worker report
+            )) => out.extend(notice(base, other)),
         }
         self.take_status(&event.kind)
     }
@@ -273,33 +278,11 @@ fn notice(base: pb::SessionActivityEvent, kind: &EventKind) -> Option<pb::Sessio
         EventKind::RateLimited { reason, .. } => said(&format!("waiting for a rate limit: {reason}")),
         EventKind::RateLimitEnded {} => said("no longer waiting for a rate limit"),
         EventKind::SessionForked { from, seq, .. } => said(&format!("forked from {from} at event {seq}")),
-        EventKind::SessionCreated { .. }
-        | EventKind::AgentStarted { .. }
-        | EventKind::AgentReady { .. }
-        | EventKind::AgentExited { .. }
-        | EventKind::AgentLogged { .. }
-        | EventKind::Restarted { .. }
-        | EventKind::Renamed { .. }
-        | EventKind::TurnStarted { .. }
-        | EventKind::InterruptRequested { .. }
-        | EventKind::MessageAdded { .. }
-        | EventKind::TextDelta { .. }
-        | EventKind::ThinkingDelta { .. }
-        | EventKind::ToolStarted { .. }
-        | EventKind::ToolProgress { .. }
-        | EventKind::ToolFinished { .. }
-        | EventKind::TurnEnded { .. }
-        | EventKind::GrantsChanged { .. }
-        | EventKind::TodosChanged { .. }
-        | EventKind::ModelChanged { .. }
-        | EventKind::CommandsChanged { .. }
-        | EventKind::ServersChanged { .. }
-        | EventKind::UsageReported { .. }
-        | EventKind::ToolsRegistered { .. }
-        | EventKind::WorkerProgressed { .. }
-        | EventKind::InputHolderChanged { .. }
-        | EventKind::ArchiveChanged { .. }
-        | EventKind::Unparsed { .. } => None,
+        any_event!(
+            SessionCreated AgentStarted AgentReady AgentExited AgentLogged Restarted turn output GrantsChanged
+            Renamed TodosChanged ModelChanged CommandsChanged ServersChanged ToolsRegistered
+            InputHolderChanged ArchiveChanged UsageReported WorkerProgressed Unparsed
+        ) => None,
     }
 }
 

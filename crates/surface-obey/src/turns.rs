@@ -1,7 +1,7 @@
 //! `TurnService`: prompts (also during a running turn), cancellation, modes.
 
 use domain::queue::QueueChange;
-use domain::{Command, Error, EventKind, Mode, WhenBusy};
+use domain::{Command, Error, EventKind, Mode, WhenBusy, any_event};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::turn_service_server::TurnService;
@@ -109,7 +109,10 @@ fn told(applied: &Applied) -> pb::PromptResponse {
                 told.turn_id = turn.to_string();
                 told.seq = event.seq;
             }
-            _ => {}
+            any_event!(
+                life InterruptRequested TurnEnded output request settings QueueChanged BudgetChanged
+                RateLimited RateLimitEnded ArchiveChanged SessionForked usage worker report
+            ) => {}
         }
     }
     told

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use domain::answer::AnswerText;
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, Event, EventKind, SessionId};
+use domain::{Error, ErrorCode, Event, EventKind, SessionId, any_event};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
 use tokio::sync::mpsc;
@@ -124,8 +124,7 @@ impl Follower for TeamFeed {
     async fn take(&mut self, events: Vec<Arc<Event>>) -> Result<Flow, FollowEnd> {
         for event in events {
             self.show(&event.kind).await?;
-            self.may_have_ended |=
-                matches!(&event.kind, EventKind::StatusChanged { to, .. } if to.is_terminal());
+            self.may_have_ended |= event.kind.ends_session();
         }
         Ok(Flow::More)
     }
@@ -192,7 +191,9 @@ fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
             let (worker_id, parent_task_id) = (worker.clone(), task.to_owned());
             out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
         }
-        _ => {}
+        any_event!(
+            life turn output request settings plan usage WorkerProgressed WorkerFinished report
+        ) => {}
     }
 }
 
@@ -242,7 +243,11 @@ impl WorkerView {
                 let parent_task_id = task.to_owned();
                 out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
             }
-            _ => {}
+            any_event!(
+                StatusChanged AgentStarted AgentReady AgentExited AgentLogged Restarted InterruptRequested
+                MessageAdded TextDelta ThinkingDelta ToolProgress ToolFinished request settings plan usage
+                worker report
+            ) => {}
         }
     }
 }

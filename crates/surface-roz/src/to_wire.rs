@@ -10,6 +10,7 @@ use domain::tools::{self, ClientToolQueue, Sources};
 use domain::turn::{COMPACT, EndReason};
 use domain::{
     Error, ErrorCode, ErrorKind, Event, EventKind, ProviderKind, RequestId, Status, Timestamp, Usage,
+    any_event,
 };
 use runtime::Snapshot;
 use wire::roz::v1 as pb;
@@ -185,39 +186,12 @@ impl RozProjector {
                 tools::register(&mut self.sources, source, tools);
             }
             EventKind::StatusChanged { to, message, .. } => self.status(*to, message, out),
-            EventKind::TextDelta { .. }
-            | EventKind::ThinkingDelta { .. }
-            | EventKind::ToolStarted { .. }
-            | EventKind::SessionCreated { .. }
-            | EventKind::AgentStarted { .. }
-            | EventKind::AgentReady { .. }
-            | EventKind::AgentExited { .. }
-            | EventKind::AgentLogged { .. }
-            | EventKind::Restarted { .. }
-            | EventKind::Renamed { .. }
-            | EventKind::InterruptRequested { .. }
-            | EventKind::MessageAdded { .. }
-            | EventKind::ToolProgress { .. }
-            | EventKind::GrantsChanged { .. }
-            | EventKind::TodosChanged { .. }
-            | EventKind::ModeChanged { .. }
-            | EventKind::PlanModeChanged { .. }
-            | EventKind::ModelChanged { .. }
-            | EventKind::CommandsChanged { .. }
-            | EventKind::ServersChanged { .. }
-            | EventKind::WorkerStarted { .. }
-            | EventKind::WorkerProgressed { .. }
-            | EventKind::WorkerFinished { .. }
-            | EventKind::InputHolderChanged { .. }
-            | EventKind::QueueChanged { .. }
-            | EventKind::BudgetChanged { .. }
-            | EventKind::RateLimited { .. }
-            | EventKind::RateLimitEnded {}
-            | EventKind::ArchiveChanged { .. }
-            | EventKind::SessionForked { .. }
-            | EventKind::Notice { .. }
-            | EventKind::ActivityReported { .. }
-            | EventKind::Unparsed { .. } => {}
+            any_event!(
+                SessionCreated AgentStarted AgentReady AgentExited AgentLogged Restarted InterruptRequested
+                MessageAdded TextDelta ThinkingDelta ToolStarted ToolProgress GrantsChanged Renamed
+                TodosChanged ModeChanged PlanModeChanged ModelChanged CommandsChanged ServersChanged
+                InputHolderChanged plan worker report
+            ) => {}
         }
     }
 
@@ -253,7 +227,9 @@ impl RozProjector {
                 self.active("idle", "", out);
                 self.present("hidden", "idle", out);
             }
-            _ => {}
+            any_event!(
+                life InterruptRequested MessageAdded output request settings plan usage worker report
+            ) => {}
         }
     }
 
@@ -296,7 +272,7 @@ impl RozProjector {
                     self.active_again(event.at, out);
                 }
             }
-            _ => {}
+            any_event!(life turn output GrantsChanged settings plan usage worker report) => {}
         }
     }
 

@@ -89,9 +89,9 @@ pub async fn request(
     native: &str,
 ) -> Result<RequestAnswer, Error> {
     let applied = supervisor.command(session, command).await?;
-    let opened = applied.events.iter().find_map(|event| match &event.kind {
-        EventKind::RequestOpened { request, .. } => Some((*request, event.seq - 1)),
-        _ => None,
+    let opened = applied.events.iter().find_map(|event| {
+        let EventKind::RequestOpened { request, .. } = &event.kind else { return None };
+        Some((*request, event.seq - 1))
     });
     let (request, after) = match opened {
         Some(opened) => opened,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{Decision, EventKind};
+use domain::{Decision, EventKind, any_event};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::console::Console;
@@ -186,7 +186,13 @@ impl<'a> Conversation<'a> {
                     Some(EventKind::TurnEnded { .. }) => {
                         seen::mark(&self.client, &self.session, event.seq).await;
                     }
-                    _ => {}
+                    None
+                    | Some(
+                        any_event!(
+                            life TurnStarted InterruptRequested MessageAdded output RequestOpened GrantsChanged
+                            settings plan usage worker report
+                        ),
+                    ) => {}
                 }
                 self.console.out.ask_again()?;
                 Ok(Some(Happened::Event(event)))

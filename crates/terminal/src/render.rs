@@ -6,7 +6,7 @@ use domain::permission::{Decision, Grant, GrantAction};
 use domain::request::{RequestOutcome, RequestSubject};
 use domain::turn::EndReason;
 use domain::usage::Usage;
-use domain::{EventKind, Status};
+use domain::{EventKind, Status, any_event};
 
 use crate::output::TextStyle;
 use client::events::LogEvent;
@@ -36,23 +36,8 @@ pub fn row(event: &LogEvent) -> Row {
 
 fn of_kind(kind: &EventKind) -> Row {
     match kind {
-        EventKind::SessionCreated { .. }
-        | EventKind::StatusChanged { .. }
-        | EventKind::AgentStarted { .. }
-        | EventKind::AgentReady { .. }
-        | EventKind::AgentExited { .. }
-        | EventKind::AgentLogged { .. }
-        | EventKind::Restarted { .. }
-        | EventKind::Renamed { .. } => of_life(kind),
-        EventKind::TurnStarted { .. }
-        | EventKind::InterruptRequested { .. }
-        | EventKind::MessageAdded { .. }
-        | EventKind::TextDelta { .. }
-        | EventKind::ThinkingDelta { .. }
-        | EventKind::ToolStarted { .. }
-        | EventKind::ToolProgress { .. }
-        | EventKind::ToolFinished { .. }
-        | EventKind::TurnEnded { .. } => of_turn(kind),
+        any_event!(life Renamed) => of_life(kind),
+        any_event!(turn output) => of_turn(kind),
         EventKind::RequestOpened { request, ask, .. } => {
             Row::new("request", TextStyle::Warn, format!("{request} {}", ask_text(ask)))
         }
@@ -68,29 +53,11 @@ fn of_kind(kind: &EventKind) -> Row {
                 format!("{request} {}{by}{because}{granted}", outcome.word()),
             )
         }
-        EventKind::GrantsChanged { .. }
-        | EventKind::TodosChanged { .. }
-        | EventKind::ModeChanged { .. }
-        | EventKind::PlanModeChanged { .. }
-        | EventKind::ModelChanged { .. }
-        | EventKind::CommandsChanged { .. }
-        | EventKind::ServersChanged { .. }
-        | EventKind::UsageReported { .. }
-        | EventKind::Compacted { .. }
-        | EventKind::ToolsRegistered { .. }
-        | EventKind::WorkerStarted { .. }
-        | EventKind::WorkerProgressed { .. }
-        | EventKind::WorkerFinished { .. }
-        | EventKind::InputHolderChanged { .. }
-        | EventKind::Notice { .. }
-        | EventKind::ActivityReported { .. }
-        | EventKind::Unparsed { .. } => of_rest(kind),
-        EventKind::QueueChanged { .. }
-        | EventKind::BudgetChanged { .. }
-        | EventKind::RateLimited { .. }
-        | EventKind::RateLimitEnded {}
-        | EventKind::ArchiveChanged { .. }
-        | EventKind::SessionForked { .. } => of_plans(kind),
+        any_event!(
+            GrantsChanged TodosChanged ModeChanged PlanModeChanged ModelChanged CommandsChanged ServersChanged
+            ToolsRegistered InputHolderChanged usage worker report
+        ) => of_rest(kind),
+        any_event!(plan) => of_plans(kind),
     }
 }
 
@@ -117,7 +84,9 @@ fn of_plans(kind: &EventKind) -> Row {
         EventKind::SessionForked { from, seq, by, .. } => {
             Row::new("fork", TextStyle::Bold, format!("of {from} at event {seq}{}", signed(by)))
         }
-        other => Row::new("event", TextStyle::Dim, other.name()),
+        other @ (any_event!(life turn output request settings usage worker report)) => {
+            Row::new("event", TextStyle::Dim, other.name())
+        }
     }
 }
 
@@ -156,7 +125,10 @@ fn of_life(kind: &EventKind) -> Row {
         EventKind::Restarted { count } => Row::new("restart", TextStyle::Bold, format!("number {count}")),
         EventKind::Renamed { name } => Row::new("renamed", TextStyle::Plain, name),
         // The caller passes only the kinds above.
-        _ => Row::new("other", TextStyle::Dim, kind.name()),
+        any_event!(
+            turn output request TodosChanged ModeChanged PlanModeChanged ModelChanged CommandsChanged
+            ServersChanged ToolsRegistered InputHolderChanged plan usage worker report
+        ) => Row::new("other", TextStyle::Dim, kind.name()),
     }
 }
 
@@ -186,7 +158,9 @@ fn of_turn(kind: &EventKind) -> Row {
             let because = if error.is_empty() { String::new() } else { format!(": {error}") };
             Row::new("end", end_style(*reason), format!("{turn} {}{because}", end_word(*reason)))
         }
-        _ => Row::new("other", TextStyle::Dim, kind.name()),
+        any_event!(life request settings plan usage worker report) => {
+            Row::new("other", TextStyle::Dim, kind.name())
+        }
     }
 }
 
@@ -255,7 +229,9 @@ fn of_rest(kind: &EventKind) -> Row {
             Row::new("report", TextStyle::Plain, parts.map(String::as_str).collect::<Vec<_>>().join(" "))
         }
         EventKind::Unparsed { raw, .. } => Row::new("unparsed", TextStyle::Dim, raw),
-        _ => Row::new("other", TextStyle::Dim, kind.name()),
+        any_event!(life turn output RequestOpened RequestSettled Renamed plan) => {
+            Row::new("other", TextStyle::Dim, kind.name())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::usage::Usage;
-use domain::{CallId, EventKind, Status};
+use domain::{CallId, EventKind, Status, any_event};
 use tokio::time::Instant;
 
 use crate::limits;
@@ -105,7 +105,6 @@ impl LiveView {
     }
 
     /// Shows an event.
-    #[expect(clippy::too_many_lines, reason = "one match that decides about every kind of event")]
     pub fn show(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {
         if out.json {
             self.note_turn(event);
@@ -157,29 +156,11 @@ impl LiveView {
                 self.began_at = event.at;
                 self.prompt_row(out, event, prompt)
             }
-            EventKind::StatusChanged { .. }
-            | EventKind::AgentExited { .. }
-            | EventKind::AgentLogged { .. }
-            | EventKind::Restarted { .. }
-            | EventKind::Renamed { .. }
-            | EventKind::InterruptRequested { .. }
-            | EventKind::GrantsChanged { .. }
-            | EventKind::TodosChanged { .. }
-            | EventKind::ModeChanged { .. }
-            | EventKind::PlanModeChanged { .. }
-            | EventKind::ModelChanged { .. }
-            | EventKind::Compacted { .. }
-            | EventKind::WorkerStarted { .. }
-            | EventKind::WorkerProgressed { .. }
-            | EventKind::WorkerFinished { .. }
-            | EventKind::Notice { .. }
-            | EventKind::QueueChanged { .. }
-            | EventKind::BudgetChanged { .. }
-            | EventKind::RateLimited { .. }
-            | EventKind::RateLimitEnded {}
-            | EventKind::ArchiveChanged { .. }
-            | EventKind::SessionForked { .. }
-            | EventKind::ActivityReported { .. } => self.note_row(out, event),
+            any_event!(
+                StatusChanged AgentExited AgentLogged Restarted InterruptRequested GrantsChanged Renamed
+                TodosChanged ModeChanged PlanModeChanged ModelChanged plan Compacted worker Notice
+                ActivityReported
+            ) => self.note_row(out, event),
         }
     }
 
@@ -224,7 +205,12 @@ impl LiveView {
         match event.kind {
             Some(EventKind::TurnStarted { .. }) => self.begin_turn(),
             Some(EventKind::TurnEnded { .. }) => self.working = false,
-            _ => {}
+            None
+            | Some(
+                any_event!(
+                    life InterruptRequested MessageAdded output request settings plan usage worker report
+                ),
+            ) => {}
         }
     }
 

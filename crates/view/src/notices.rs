@@ -2,7 +2,7 @@
 
 use domain::event::{Level, ServerStatus, ToolServer};
 use domain::turn::InterruptReason;
-use domain::{EventKind, Status};
+use domain::{EventKind, Status, any_event};
 
 use crate::limits;
 use crate::row::RowBody;
@@ -77,7 +77,11 @@ pub(crate) fn notice(kind: &EventKind) -> Option<RowBody> {
             code: String::new(),
             text: text::head(&text::one_line(raw), limits::UNPARSED_MAX_CHARS),
         },
-        other => return plan(other),
+        other @ (any_event!(
+            StatusChanged AgentStarted AgentReady AgentLogged TurnStarted MessageAdded TurnEnded output
+            RequestOpened RequestSettled TodosChanged CommandsChanged ToolsRegistered InputHolderChanged plan
+            usage worker ActivityReported
+        )) => return plan(other),
     })
 }
 
@@ -99,7 +103,7 @@ fn plan(kind: &EventKind) -> Option<RowBody> {
         EventKind::SessionForked { from, seq, by, .. } => {
             info("fork", signed(&format!("of {from} at event {seq}"), by))
         }
-        _ => return None,
+        any_event!(life turn output request settings usage worker report) => return None,
     })
 }
 

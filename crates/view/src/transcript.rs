@@ -7,7 +7,7 @@ mod others;
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::turn::TurnOrigin;
-use domain::{EventKind, Timestamp};
+use domain::{EventKind, Timestamp, any_event};
 
 use crate::header::{self, SessionHeader};
 use crate::row::{AttachmentRow, CallState, Row, RowBody, TurnUsage};
@@ -169,36 +169,18 @@ impl Step<'_> {
             | EventKind::WorkerFinished { .. } => self.worker(kind),
             EventKind::ActivityReported { .. } => self.activity(kind),
             EventKind::AgentLogged { line } => self.stderr(line),
-            EventKind::SessionCreated { .. }
-            | EventKind::StatusChanged { .. }
-            | EventKind::AgentExited { .. }
-            | EventKind::Restarted { .. }
-            | EventKind::Renamed { .. }
-            | EventKind::InterruptRequested { .. }
-            | EventKind::GrantsChanged { .. }
-            | EventKind::ModeChanged { .. }
-            | EventKind::PlanModeChanged { .. }
-            | EventKind::ModelChanged { .. }
-            | EventKind::ServersChanged { .. }
-            | EventKind::Notice { .. }
-            | EventKind::QueueChanged { .. }
-            | EventKind::BudgetChanged { .. }
-            | EventKind::RateLimited { .. }
-            | EventKind::RateLimitEnded {}
-            | EventKind::ArchiveChanged { .. }
-            | EventKind::SessionForked { .. }
-            | EventKind::Unparsed { .. } => {
+            any_event!(
+                SessionCreated StatusChanged AgentExited Restarted InterruptRequested GrantsChanged Renamed
+                ModeChanged PlanModeChanged ModelChanged ServersChanged plan Notice Unparsed
+            ) => {
                 if let Some(body) = notices::notice(kind) {
                     self.push(None, body);
                 }
             }
             // The header or nothing shows them.
-            EventKind::AgentStarted { .. }
-            | EventKind::AgentReady { .. }
-            | EventKind::CommandsChanged { .. }
-            | EventKind::UsageReported { .. }
-            | EventKind::ToolsRegistered { .. }
-            | EventKind::InputHolderChanged { .. } => {}
+            any_event!(
+                AgentStarted AgentReady CommandsChanged ToolsRegistered InputHolderChanged UsageReported
+            ) => {}
         }
     }
 
@@ -244,7 +226,10 @@ impl Step<'_> {
                 header.context_window = context_window.or(header.context_window);
                 self.transcript.turn_usage.get_or_insert_default().add(usage);
             }
-            _ => {}
+            any_event!(
+                AgentStarted AgentReady AgentExited AgentLogged Restarted turn output request TodosChanged
+                ServersChanged ToolsRegistered plan Compacted worker report
+            ) => {}
         }
     }
 
@@ -313,7 +298,9 @@ impl Step<'_> {
                 by: requests::person(by),
                 attachments: Vec::new(),
             },
-            _ => return,
+            any_event!(
+                life InterruptRequested TurnEnded output request settings plan usage worker report
+            ) => return,
         };
         self.close(None);
         self.push(None, body);

@@ -1,6 +1,7 @@
 //! What others say of a session: programs and clients outside about its activity, the agent about its model.
 
 use super::State;
+use crate::any_event;
 use crate::event::{EventKind, METADATA_ACTIVITY};
 use crate::time::Timestamp;
 use crate::usage::Usage;
@@ -35,7 +36,11 @@ impl State {
                     self.resolved_model.clone_from(resolved_model);
                 }
             }
-            _ => {}
+            any_event!(
+                SessionCreated StatusChanged AgentStarted AgentExited AgentLogged Restarted turn output
+                request Renamed TodosChanged ModeChanged PlanModeChanged CommandsChanged ServersChanged
+                ToolsRegistered InputHolderChanged plan usage worker report
+            ) => {}
         }
     }
 }

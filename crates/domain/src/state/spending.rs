@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use crate::any_event;
 use crate::budget::{Budget, Spending};
 use crate::event::EventKind;
 use crate::id::SessionId;
@@ -55,7 +56,7 @@ impl State {
             EventKind::RateLimitEnded {} => self.rate_limit = None,
             EventKind::ArchiveChanged { archived, .. } => self.archived = *archived,
             EventKind::SessionForked { from, seq, history, .. } => self.fork_off(from, *seq, history),
-            _ => {}
+            any_event!(life turn output request settings worker report) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //! the agent says.
 
 use super::State;
+use crate::any_event;
 use crate::event::EventKind;
 use crate::limits;
 use crate::overview::one_line;
@@ -23,7 +24,11 @@ impl State {
             {
                 self.title = one_line(prompt, limits::TITLE_MAX_CHARS);
             }
-            _ => return false,
+            any_event!(
+                life TurnStarted InterruptRequested MessageAdded TurnEnded output request TodosChanged
+                ModeChanged PlanModeChanged ModelChanged CommandsChanged ServersChanged ToolsRegistered
+                InputHolderChanged plan usage worker report
+            ) => return false,
         }
         !self.title.is_empty()
     }

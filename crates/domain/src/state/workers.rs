@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::State;
+use crate::any_event;
 use crate::budget::Spending;
 use crate::event::EventKind;
 use crate::id::{CallId, RequestId};
@@ -44,7 +45,9 @@ impl State {
                 }
                 self.last_activity_at = Some(at);
             }
-            _ => {}
+            any_event!(
+                life turn output request settings plan usage WorkerStarted WorkerProgressed report
+            ) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use domain::permission::{Coverage, Grant, Principal, Scope, proposal};
 use domain::request::{PermissionSubject, RequestOutcome, RequestSubject, is_person};
-use domain::{Error, EventKind, RequestId};
+use domain::{Error, EventKind, RequestId, any_event};
 
 use super::Grants;
 use crate::limits;
@@ -85,7 +85,9 @@ fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[
                     answers.entry(key).or_insert_with(|| Answers { grant, folder, allowed: 0, denied: 0 });
                 if decision.allows() { entry.allowed += 1 } else { entry.denied += 1 }
             }
-            _ => {}
+            any_event!(
+                life turn output RequestOpened RequestSettled GrantsChanged settings plan usage worker report
+            ) => {}
         }
     }
 }

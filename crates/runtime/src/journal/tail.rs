@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::request::{PermissionSubject, RequestOutcome, RequestSubject};
-use domain::{Event, EventKind};
+use domain::{Event, EventKind, any_event};
 use tokio::sync::watch;
 
 use super::JournalBounds;
@@ -105,7 +105,11 @@ fn weight(event: &Event) -> usize {
         EventKind::Compacted { summary, .. } => summary.len(),
         EventKind::AgentLogged { line } => line.len(),
         EventKind::Unparsed { raw, .. } => raw.len(),
-        _ => BARE,
+        any_event!(
+            SessionCreated StatusChanged AgentStarted AgentReady AgentExited Restarted InterruptRequested
+            GrantsChanged Renamed TodosChanged ModeChanged PlanModeChanged ModelChanged CommandsChanged
+            ServersChanged InputHolderChanged plan UsageReported worker Notice
+        ) => BARE,
     }
 }
 

@@ -5,7 +5,7 @@
 use domain::permission::Grant;
 use domain::queue::QueueChange;
 use domain::turn::InterruptReason;
-use domain::{EventKind, SessionId, Status, Timestamp};
+use domain::{EventKind, SessionId, Status, Timestamp, any_event};
 
 use storage::audit::AuditEntry;
 
@@ -76,6 +76,10 @@ pub(crate) fn entry(session: &SessionId, at: Timestamp, kind: &EventKind) -> Opt
             let outcome = code.as_ref().map_or_else(|| "ok".to_owned(), ToString::to_string);
             row("session.status", "", &outcome, to.name().to_owned())
         }
-        _ => None,
+        any_event!(
+            StatusChanged AgentStarted AgentReady AgentExited AgentLogged InterruptRequested TurnEnded output
+            RequestOpened Renamed TodosChanged PlanModeChanged ModelChanged CommandsChanged ServersChanged
+            ToolsRegistered InputHolderChanged RateLimited RateLimitEnded usage worker report
+        ) => None,
     }
 }

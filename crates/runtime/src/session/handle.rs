@@ -6,6 +6,7 @@ use domain::request::RequestSubject;
 use domain::resources::ResourceReport;
 use domain::{
     Command, Error, ErrorCode, Event, EventKind, RequestId, SessionId, SessionSpec, State, Status, StopMode,
+    TurnId,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -31,6 +32,16 @@ pub struct Applied {
     pub events: Vec<Arc<Event>>,
     /// The command had been carried out before, under the same client's key.
     pub is_repeated: bool,
+}
+
+impl Applied {
+    /// Returns the turn that the command began, and the number of the event that says so.
+    pub fn turn_started(&self) -> Option<(TurnId, u64)> {
+        self.events.iter().find_map(|event| {
+            let EventKind::TurnStarted { turn, .. } = event.kind else { return None };
+            Some((turn, event.seq))
+        })
+    }
 }
 
 /// A message in an actor's mailbox.

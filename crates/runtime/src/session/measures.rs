@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use domain::request::RequestOutcome;
 use domain::turn::EndReason;
-use domain::{Event, EventKind, RequestId, SessionSpec, Timestamp};
+use domain::{Event, EventKind, RequestId, SessionSpec, Timestamp, any_event};
 use host::metric;
 
 use crate::trace::TurnTrace;
@@ -34,7 +34,6 @@ impl SessionMeasures {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most kinds are not measured")]
     fn note_one(&mut self, spec: &SessionSpec, event: &Event) {
         match &event.kind {
             EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. } | EventKind::ToolStarted { .. }
@@ -70,7 +69,10 @@ impl SessionMeasures {
                     metric::permission_wait_took(event.at.since(asked));
                 }
             }
-            _ => {}
+            any_event!(
+                life InterruptRequested MessageAdded TextDelta ThinkingDelta ToolStarted ToolProgress
+                ToolFinished RequestOpened GrantsChanged settings plan usage worker report
+            ) => {}
         }
     }
 }

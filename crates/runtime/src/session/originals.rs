@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use domain::request::RequestSubject;
-use domain::{EventKind, RequestId};
+use domain::{EventKind, RequestId, any_event};
 use tokio::time::Instant;
 
 use crate::limits;
@@ -90,7 +90,10 @@ pub(super) fn with_text(kind: &EventKind, original: String) -> EventKind {
         EventKind::TextDelta { text, .. } | EventKind::ThinkingDelta { text, .. } => *text = original,
         EventKind::ToolProgress { output, .. } => *output = original,
         EventKind::AgentLogged { line } => *line = original,
-        _ => {}
+        any_event!(
+            SessionCreated StatusChanged AgentStarted AgentReady AgentExited Restarted turn ToolStarted
+            ToolFinished request settings plan usage worker report
+        ) => {}
     }
     kind
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::limits::FORK_HISTORY_MAX_BYTES;
 use domain::{
     Effect, Error, ErrorCode, Event, EventKind, Fork, Input, LaunchPolicy, Machine, ProviderKind, SessionId,
-    SessionSpec, State,
+    SessionSpec, State, any_event,
 };
 
 use super::Supervisor;
@@ -182,7 +182,10 @@ fn transcript(events: &[Arc<Event>]) -> String {
                 continue;
             }
             EventKind::TurnEnded { text, .. } if said.trim().is_empty() => said.clone_from(text),
-            _ => {}
+            any_event!(
+                life TurnStarted InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolStarted
+                ToolProgress ToolFinished request settings plan usage worker report
+            ) => {}
         }
         let line = match &event.kind {
             EventKind::TurnStarted { prompt, .. } | EventKind::MessageAdded { text: prompt, .. } => {
@@ -199,7 +202,10 @@ fn transcript(events: &[Arc<Event>]) -> String {
                 Some(format!("Summary so far: {summary}"))
             }
             EventKind::TurnEnded { .. } => None,
-            _ => continue,
+            any_event!(
+                life InterruptRequested TextDelta ThinkingDelta ToolStarted ToolProgress request settings plan
+                UsageReported Compacted worker report
+            ) => continue,
         };
         let words = std::mem::take(&mut said);
         if !words.trim().is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::{Error, EventKind, LaunchPolicy, SessionId};
+use domain::{Error, LaunchPolicy, SessionId};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Workers;
@@ -26,7 +26,7 @@ pub(crate) fn watch_parents(supervisor: &Supervisor) {
             let workers = Workers::new(&supervisor);
             match event {
                 Some(event) => {
-                    if matches!(&event.kind, EventKind::StatusChanged { to, .. } if to.is_terminal()) {
+                    if event.kind.ends_session() {
                         workers.end_all_aside(&event.session, PARENT_ENDED);
                     }
                 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use domain::{Error, EventKind, SessionId, Status};
+use domain::{Error, EventKind, SessionId, Status, any_event};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -137,6 +137,9 @@ fn ends_turn(kind: &EventKind) -> bool {
     match kind {
         EventKind::TurnEnded { .. } => true,
         EventKind::StatusChanged { to, .. } => *to != Status::Working,
-        _ => false,
+        any_event!(
+            SessionCreated AgentStarted AgentReady AgentExited AgentLogged Restarted TurnStarted
+            InterruptRequested MessageAdded output request settings plan usage worker report
+        ) => false,
     }
 }

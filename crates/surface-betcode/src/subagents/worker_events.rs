@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::worker::{WorkerEnd, WorkerStatus, WorkerTurn};
-use domain::{Error, Event, EventKind, SessionId, Status};
+use domain::{Error, Event, EventKind, SessionId, Status, any_event};
 use runtime::workers::Workers;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -155,7 +155,11 @@ impl WorkerProjector {
                 self.exit_code = exit_code.unwrap_or(-1);
                 return Projected::Nothing;
             }
-            _ => return Projected::Nothing,
+            any_event!(
+                StatusChanged AgentStarted AgentReady AgentLogged Restarted TurnStarted InterruptRequested
+                MessageAdded ThinkingDelta ToolProgress ToolFinished RequestOpened RequestSettled
+                GrantsChanged settings plan usage worker report
+            ) => return Projected::Nothing,
         })
     }
 

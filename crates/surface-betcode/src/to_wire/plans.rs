@@ -1,7 +1,7 @@
 //! Words for what is planned for a session and what it may spend, and the entries of its to-do list.
 
-use domain::EventKind;
 use domain::event::{Todo, TodoStatus};
+use domain::{EventKind, any_event};
 use wire::betcode::v1 as pb;
 
 /// Describes an event of the queue, of budgets, of rate limits or of forks.
@@ -12,7 +12,9 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::RateLimited { reason, .. } => format!("waiting for a rate limit: {reason}"),
         EventKind::RateLimitEnded {} => "no longer waiting for a rate limit".to_owned(),
         EventKind::SessionForked { from, seq, .. } => format!("forked from {from} at event {seq}"),
-        other => other.name().to_owned(),
+        other @ (any_event!(life turn output request settings ArchiveChanged usage worker report)) => {
+            other.name().to_owned()
+        }
     }
 }
 

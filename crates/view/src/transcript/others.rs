@@ -1,6 +1,6 @@
 //! Workers, and lines of standard error: rows that are changed by later events without growing as text does.
 
-use domain::EventKind;
+use domain::{EventKind, any_event};
 
 use super::Step;
 use crate::row::{CallState, RowBody};
@@ -20,7 +20,7 @@ impl Step<'_> {
                 let state = if *ok { CallState::Ok } else { CallState::Failed };
                 (worker, "", None, state, summary.as_str())
             }
-            _ => return,
+            any_event!(life turn output request settings plan usage report) => return,
         };
         let seq = self.seq;
         let known = self.transcript.workers.get(id).copied();

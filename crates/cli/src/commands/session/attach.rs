@@ -191,17 +191,15 @@ impl Attached<'_> {
         loop {
             self.invite()?;
             match self.conversation.next().await? {
-                Happened::Event(event) => match event.kind {
-                    Some(EventKind::TurnEnded { .. }) => {
+                Happened::Event(event) => {
+                    if let Some(EventKind::TurnEnded { .. }) = event.kind {
                         self.left_once = false;
                         self.mark_seen().await;
-                    }
-                    Some(EventKind::CommandsChanged { commands }) => {
+                    } else if let Some(EventKind::CommandsChanged { commands }) = event.kind {
                         self.commands = commands.into_iter().map(|command| command.name).collect();
                         self.offer_commands();
                     }
-                    _ => {}
-                },
+                }
                 Happened::Line(line) => {
                     if let Some(exit) = self.typed(&line).await? {
                         return Ok(exit);

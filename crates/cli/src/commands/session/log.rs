@@ -141,11 +141,11 @@ impl Rows {
             return Ok(());
         }
         self.flush(console)?;
-        match event.kind {
-            Some(EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. }) => self.waiting = Some(event),
-            _ => print_row_of(console, &event, &self.whose)?,
+        if let Some(EventKind::TextDelta { .. } | EventKind::ThinkingDelta { .. }) = event.kind {
+            self.waiting = Some(event);
+            return Ok(());
         }
-        Ok(())
+        print_row_of(console, &event, &self.whose)
     }
 
     pub(super) fn flush(&mut self, console: &mut Console) -> Result<()> {
@@ -155,20 +155,10 @@ impl Rows {
 
 /// Appends a text delta to the previous one. Returns whether they belong together.
 fn append(before: &mut LogEvent, event: &LogEvent) -> bool {
-    match (&mut before.kind, &event.kind) {
-        (
-            Some(EventKind::TextDelta { text, parent }),
-            Some(EventKind::TextDelta { text: more, parent: same }),
-        )
-        | (
-            Some(EventKind::ThinkingDelta { text, parent }),
-            Some(EventKind::ThinkingDelta { text: more, parent: same }),
-        ) if parent == same => {
-            text.push_str(more);
-            true
-        }
-        _ => false,
-    }
+    let (Some(before), Some(event)) = (&mut before.kind, &event.kind) else { return false };
+    let Some((text, more)) = before.continued_by(event) else { return false };
+    text.push_str(more);
+    true
 }
 
 /// Prints a prepared line of JSON.

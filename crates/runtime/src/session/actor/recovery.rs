@@ -1,7 +1,7 @@
 //! Starts a session's agent, or recovers one that an earlier daemon left: greets it, catches up with its
 //! output, or gives it up. Locating its process and its spool is `launch`'s job.
 
-use domain::ErrorCode;
+use domain::{ErrorCode, any_event};
 
 use super::super::carry;
 use super::super::scrubbing::SavedText;
@@ -169,6 +169,9 @@ fn append_text(last: &mut String, event: &EventKind) {
         {
             last.push_str(text);
         }
-        _ => {}
+        any_event!(
+            life InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolProgress ToolFinished
+            request settings plan usage worker report
+        ) => {}
     }
 }
