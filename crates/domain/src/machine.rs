@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
 use crate::permission::CallEvaluation;
 use crate::redact::{self, KeepAll, Originals, Redact};
-use crate::request::{PermissionSubject, is_bridged};
+use crate::request::{PermissionSubject, RequestOrigin};
 use crate::resources::OutOfMemory;
 use crate::session::{SessionSpec, Status};
 use crate::shared_budget::{SharedScope, UsedUpBudget};
@@ -239,7 +239,7 @@ impl Machine {
                 fit::fit(event).into_iter().for_each(|event| step.agent(event));
             }
             Input::Agent(event) => step.agent(event),
-            Input::Asked { native, ask, findings } if is_bridged(&native) => {
+            Input::Asked { native, ask, findings } if !RequestOrigin::parse(&native).is_agent() => {
                 step.ask_bridged(native, ask, Some(&findings))?;
             }
             Input::Asked { native, ask, findings } => step.asked_and_judged(native, ask, &findings),

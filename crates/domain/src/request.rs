@@ -10,6 +10,12 @@ use crate::limits;
 use crate::permission::{Decision, PermissionAdvice, Proposal};
 use crate::time::Timestamp;
 
+mod origin;
+mod settler;
+
+pub use origin::RequestOrigin;
+pub use settler::Settler;
+
 /// What a permission request is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PermissionSubject {
@@ -96,6 +102,13 @@ pub struct PendingRequest {
     pub turn: Option<TurnId>,
 }
 
+impl PendingRequest {
+    /// Returns where the request comes from.
+    pub fn origin(&self) -> RequestOrigin<'_> {
+        RequestOrigin::parse(&self.native)
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -141,20 +154,6 @@ impl RequestOutcome {
     }
 }
 
-/// Prefix of the id of a request that came through the daemon's own bridge. The agent's protocol does not
-/// know the request, so its answer is not sent to the agent: the caller reads it in the journal.
-const BRIDGED: &str = "bridge:";
-
-/// Returns the id of a request that came through the bridge.
-pub fn bridged(call: &str) -> String {
-    format!("{BRIDGED}{call}")
-}
-
-/// Returns whether a request came through the bridge.
-pub fn is_bridged(native: &str) -> bool {
-    native.starts_with(BRIDGED)
-}
-
 /// A settled request, and who settled it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettledRequest {
@@ -167,46 +166,12 @@ pub struct SettledRequest {
     pub message: String,
 }
 
-/// Names in the record for everything that settles requests and is not a person.
-pub mod settlers {
-    pub const TIMEOUT: &str = "timeout";
-    pub const PLAN: &str = "mode plan";
-    pub const GRANT: &str = "grant";
-    pub const LIMIT: &str = "limit";
-    pub const AGENT: &str = "agent";
-    pub const OBEY: &str = "obey";
-}
-
-/// Returns whether a person settled a request, judging by the name in the record.
-pub fn is_person(by: &str) -> bool {
-    use settlers::{AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT};
-    let named = [AGENT, GRANT, LIMIT, OBEY, PLAN, TIMEOUT].contains(&by);
-    !named && !["rule ", "mode ", "unreadable "].iter().any(|word| by.starts_with(word))
-}
-
-/// Returns the message to an agent whose call was denied: by whom, and why.
-pub fn denial(tool: &str, by: &str, message: &str) -> String {
-    let who = match by {
-        settlers::TIMEOUT => "Permission request timed out for".to_owned(),
-        settlers::PLAN => "Permission denied by plan mode for".to_owned(),
-        settlers::GRANT => "Permission denied by a rule of the session for".to_owned(),
-        settlers::LIMIT | settlers::OBEY => "Permission denied for".to_owned(),
-        settlers::AGENT => "Permission no longer wanted for".to_owned(),
-        by if by.starts_with("rule ") || by.starts_with("unreadable ") => {
-            "Permission denied by a rule for".to_owned()
-        }
-        _ => "Permission denied by user for".to_owned(),
-    };
-    if message.starts_with("Permission ") {
-        // Some clients send the complete message.
-        return message.to_owned();
-    }
-    if message.is_empty() { format!("{who}: {tool}") } else { format!("{who}: {tool}: {message}") }
-}
+/// How the message of a denial begins that says by whom.
+const DENIAL: &str = "Permission ";
 
 /// Returns a denial as it is said to an agent whose protocol has no place for the reason. What no person denied says so itself.
 pub fn spoken_denial(message: &str) -> String {
-    if message.starts_with("Permission ") { message.to_owned() } else { format!("I denied that: {message}") }
+    if message.starts_with(DENIAL) { message.to_owned() } else { format!("I denied that: {message}") }
 }
 
 #[cfg(test)]
@@ -216,31 +181,10 @@ mod tests {
     #[test]
     fn only_a_denial_by_a_person_is_worded_in_the_first_person() {
         assert_eq!(spoken_denial("not now"), "I denied that: not now");
-        let told = denial("move", settlers::TIMEOUT, "nobody answered within 60 s");
+        let told = Settler::Timeout.denial("move", "nobody answered within 60 s");
         assert_eq!(
             spoken_denial(&told),
             "Permission request timed out for: move: nobody answered within 60 s"
         );
-    }
-
-    #[test]
-    fn a_denial_says_who_denied() {
-        assert_eq!(denial("move", "anna", ""), "Permission denied by user for: move");
-        assert_eq!(denial("move", "anna", "not now"), "Permission denied by user for: move: not now");
-        for by in [
-            settlers::TIMEOUT,
-            settlers::PLAN,
-            settlers::GRANT,
-            settlers::LIMIT,
-            "rule Bash (x)",
-            "unreadable rules",
-        ] {
-            let told = denial("move", by, "because");
-            assert!(!told.contains("by user") && told.ends_with("for: move: because"), "{told}");
-            assert!(!is_person(by), "{by}");
-        }
-        assert!(is_person("anna"));
-        let said = "Permission denied by user for: move";
-        assert_eq!(denial("move", "roz", said), said);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use domain::permission::grant::Asked;
 use domain::permission::pattern::{self, PatternCall};
 use domain::permission::{CallEvaluation, RuleVerdict};
-use domain::request::{PermissionSubject, RequestSubject};
+use domain::request::{PermissionSubject, RequestSubject, Settler};
 use domain::{AgentEvent, Command, Input, SessionSpec};
 
 use crate::settings::Settings;
@@ -82,7 +82,7 @@ fn evaluate_with(
             None => rules.judge(&asked),
         },
         Err(error) => RuleVerdict::Deny {
-            by: "unreadable rules".to_owned(),
+            by: Settler::UNREADABLE_RULES.to_string(),
             message: format!("the permission rules cannot be read, so nothing is allowed: {}", error.message),
         },
     };

@@ -1,7 +1,7 @@
 //! Tools that clients execute: registered with the session by a client, executed by it, limited by the
 //! session's rules.
 
-use domain::request::{RequestOutcome, bridged};
+use domain::request::{RequestOrigin, RequestOutcome};
 use domain::{Command, Error, tools};
 use runtime::{Snapshot, Supervisor};
 use serde_json::json;
@@ -46,7 +46,7 @@ impl BridgeToolbox for ClientTools {
         if let Err(reason) = asking::consent(&self.supervisor, needs, &call, call.tool.clone()).await {
             return Ok(BridgeOutput::failed(reason));
         }
-        let native = bridged(&call.id);
+        let native = RequestOrigin::Bridge(&call.id).to_string();
         let command = Command::CallTool {
             native: native.clone(),
             call: call.call,

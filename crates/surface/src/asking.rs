@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::request::{PermissionSubject, RequestOutcome, bridged, denial};
+use domain::request::{PermissionSubject, RequestOrigin, RequestOutcome, Settler};
 use domain::{CallId, Command, Error, ErrorCode, EventKind, Mode, RequestId, SessionId};
 use runtime::{Snapshot, Supervisor};
 use serde_json::Value;
@@ -71,13 +71,13 @@ async fn permission(supervisor: &Supervisor, call: &Call, title: String) -> Resu
         title,
         parent: None,
     };
-    let native = bridged(&format!("{}/permission", call.id));
+    let native = RequestOrigin::Bridge(&format!("{}/permission", call.id)).to_string();
     let command = Command::AskPermission { native: native.clone(), ask };
     let answer = request(supervisor, &call.session.spec.id, command, &native).await;
     match answer.map_err(|error| error.to_string())? {
         RequestAnswer { outcome: RequestOutcome::Decided { decision }, .. } if decision.allows() => Ok(()),
         RequestAnswer { outcome: RequestOutcome::Withdrawn { reason }, .. } => Err(reason),
-        RequestAnswer { message, by, .. } => Err(denial(&call.tool, &by, &message)),
+        RequestAnswer { message, by, .. } => Err(Settler::parse(&by).denial(&call.tool, &message)),
     }
 }
 

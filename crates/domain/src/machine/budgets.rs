@@ -10,15 +10,12 @@ use crate::error::{Error, ErrorCode};
 use crate::event::{EventKind, Level};
 use crate::id::RequestId;
 use crate::limits;
-use crate::request::{Question, QuestionOption, RequestOutcome, RequestSubject, bridged, settlers};
+use crate::request::{Question, QuestionOption, RequestOrigin, RequestOutcome, RequestSubject, Settler};
 use crate::session::Status;
 use crate::time::Timestamp;
 use crate::turn::{EndReason, GO_ON, InterruptReason, TurnOrigin};
 
-/// The id of the question whether a budget is raised.
-pub(super) const BUDGET_QUESTION: &str = "budget";
-
-/// The answers to it.
+/// The answers to the question whether a budget is raised.
 pub(super) const RAISE: &str = "Raise it and go on";
 const LEAVE: &str = "Leave it";
 
@@ -79,18 +76,18 @@ impl Transition<'_> {
         let (budget, spent) = (self.budget(), self.spent());
         let Some(what) = budget.exhausted_by(&spent) else { return self.ask_to_raise_shared() };
         let question = raise_question(
-            BUDGET_QUESTION.to_owned(),
+            RequestOrigin::Budget.question_id(),
             format!("The session has used {what}, and its turn was ended. Raise the budget?"),
             &budget.renewed(&spent).describe(),
             "nothing is sent until the budget is raised",
         );
         let ask = RequestSubject::Question { questions: vec![question], call: None };
-        self.open_request(bridged(BUDGET_QUESTION), ask, None);
+        self.open_request(RequestOrigin::Budget.to_string(), ask, None);
     }
 
     fn budget_request(&self) -> Option<RequestId> {
-        let native = bridged(BUDGET_QUESTION);
-        self.state().requests.values().find(|pending| pending.native == native).map(|pending| pending.id)
+        let mut pending = self.state().requests.values();
+        pending.find(|pending| pending.origin() == RequestOrigin::Budget).map(|pending| pending.id)
     }
 
     /// Checks an answer to the question about the budget. Returns whether the budget is raised.
@@ -133,7 +130,7 @@ impl Transition<'_> {
             return self.check_budget();
         }
         if let Some(request) = self.budget_request() {
-            let answers = BTreeMap::from([(BUDGET_QUESTION.to_owned(), RAISE.to_owned())]);
+            let answers = BTreeMap::from([(RequestOrigin::Budget.question_id(), RAISE.to_owned())]);
             self.record(EventKind::RequestSettled {
                 request,
                 outcome: RequestOutcome::Answered { answers },
@@ -218,7 +215,7 @@ impl Transition<'_> {
             return self.watch_rate_limit();
         }
         self.record(EventKind::RateLimitEnded {});
-        self.go_on(settlers::OBEY.to_owned());
+        self.go_on(Settler::Obey.to_string());
         self.send_queued();
     }
 

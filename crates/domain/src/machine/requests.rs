@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::budgets::BUDGET_QUESTION;
-use super::shared_budgets;
 use super::{Timer, Transition};
 use crate::agent::AgentInput;
 use crate::error::{Error, ErrorCode};
@@ -18,8 +16,7 @@ use crate::permission::{
 };
 use crate::redact;
 use crate::request::{
-    PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, bridged, denial, is_bridged,
-    is_person, settlers,
+    PendingRequest, PermissionSubject, RequestOrigin, RequestOutcome, RequestSubject, Settler,
 };
 use crate::session::Status;
 use crate::time::Timestamp;
@@ -41,10 +38,10 @@ impl Transition<'_> {
             // The tool was removed while the agent called it: no client would ever return a result.
             RequestSubject::ClientTool { tool, .. } if tools::find(&self.state().tools, tool).is_none() => {
                 let output = format!("no client offers {tool:?} any more");
-                self.fail_unoffered(native, ask, output, settlers::OBEY);
+                self.fail_unoffered(native, ask, output, Settler::Obey);
             }
             RequestSubject::ClientTool { tool, .. } if self.plan_forbids(tool) => {
-                self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
+                self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), Settler::PLAN_MODE);
             }
             _ => self.open_request(native, ask, None),
         }
@@ -90,7 +87,7 @@ impl Transition<'_> {
         let too_many = self.state().requests.len() >= limits::REQUESTS_PENDING_MAX;
         let settled = match &ask {
             _ if too_many => Some(AutomaticAnswer::deny(
-                settlers::LIMIT,
+                Settler::Limit,
                 "too many requests are waiting already".to_owned(),
             )),
             RequestSubject::Permission(permission) => {
@@ -147,8 +144,8 @@ impl Transition<'_> {
 
     /// Returns plan mode's answer to a call that came through the daemon: such calls ask only if they act.
     fn refused_by_plan(&self, native: &str) -> Option<AutomaticAnswer> {
-        let is_refused = self.state().mode == Mode::Plan && is_bridged(native);
-        is_refused.then(|| AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()))
+        let is_refused = self.state().mode == Mode::Plan && !RequestOrigin::parse(native).is_agent();
+        is_refused.then(|| AutomaticAnswer::deny(Settler::PLAN_MODE, PLAN_REFUSAL.to_owned()))
     }
 
     /// Returns the answer that rules, grants and mode give without asking anybody. What is denied anywhere is denied; a
@@ -160,29 +157,29 @@ impl Transition<'_> {
     ) -> Option<AutomaticAnswer> {
         let verdict = findings.map_or(&RuleVerdict::Unsaid, |findings| &findings.verdict);
         if let RuleVerdict::Deny { by, message } = verdict {
-            return Some(AutomaticAnswer::deny(by, message.clone()));
+            return Some(AutomaticAnswer::deny(Settler::parse(by), message.clone()));
         }
         let grant = self.grant_for(ask, findings);
         if let Some(grant) = grant.filter(|grant| grant.action == GrantAction::Deny) {
             let message = format!("{} is denied in this session", grant.label());
             return Some(AutomaticAnswer {
                 used_grant: grant.id.clone(),
-                ..AutomaticAnswer::deny(settlers::GRANT, message)
+                ..AutomaticAnswer::deny(Settler::Grant, message)
             });
         }
         let mode = self.state().mode;
         if self.plan_forbids(&ask.tool) {
-            return Some(AutomaticAnswer::deny(settlers::PLAN, PLAN_REFUSAL.to_owned()));
+            return Some(AutomaticAnswer::deny(Settler::PLAN_MODE, PLAN_REFUSAL.to_owned()));
         }
         // An earlier approval to act does not hold while planning: a person decides.
         let may_act = mode != Mode::Plan || pattern::is_reading(&ask.tool, &ask.input);
         match (grant.map(|grant| grant.action), verdict) {
             (Some(GrantAction::Allow), _) if may_act && self.may_use(grant, ask) => {
                 let used_grant = grant.map(|grant| grant.id.clone()).unwrap_or_default();
-                Some(AutomaticAnswer { used_grant, ..AutomaticAnswer::allow(settlers::GRANT) })
+                Some(AutomaticAnswer { used_grant, ..AutomaticAnswer::allow(Settler::Grant) })
             }
-            _ if mode == Mode::Autonomous => Some(AutomaticAnswer::allow("mode autonomous")),
-            (None, RuleVerdict::Allow { by }) if may_act => Some(AutomaticAnswer::allow(by)),
+            _ if mode == Mode::Autonomous => Some(AutomaticAnswer::allow(Settler::AUTONOMOUS_MODE)),
+            (None, RuleVerdict::Allow { by }) if may_act => Some(AutomaticAnswer::allow(Settler::parse(by))),
             _ => None,
         }
     }
@@ -242,7 +239,7 @@ impl Transition<'_> {
             let PendingRequest { id, native, ask, asked_at, .. } = self.as_asked(pending);
             let seconds = self.now.since(asked_at).as_secs();
             let message = format!("nobody answered within {seconds} s");
-            let by = settlers::TIMEOUT.to_owned();
+            let by = Settler::Timeout.to_string();
             let answer = Answer { decision: Decision::Deny, message, updated_input: None, by };
             self.settle_permission(id, native, ask, answer, None, String::new());
         }
@@ -358,9 +355,10 @@ impl Transition<'_> {
     ) {
         let Answer { decision, message, updated_input, by } = answer;
         // An agent must not take a rule's denial, or nobody's answer, for its user's word.
+        let settler = Settler::parse(&by);
         let told = match &ask {
-            RequestSubject::Permission(subject) if !decision.allows() && !is_person(&by) => {
-                denial(&subject.tool, &by, &message)
+            RequestSubject::Permission(subject) if !decision.allows() && !settler.is_person() => {
+                settler.denial(&subject.tool, &message)
             }
             _ => message.clone(),
         };
@@ -372,7 +370,7 @@ impl Transition<'_> {
             grant: grant.map(Box::new),
             used_grant,
         });
-        if !is_bridged(&native) {
+        if RequestOrigin::parse(&native).is_agent() {
             self.tell(AgentInput::Decide { native, decision, message: told, updated_input, ask });
         }
         self.watch_requests();
@@ -395,8 +393,8 @@ impl Transition<'_> {
                 return Err(Error::invalid("answers", format_args!("the request has no question {key:?}")));
             }
         }
-        let is_budget = pending.native == bridged(BUDGET_QUESTION);
-        let shared = shared_budgets::scope_of(&pending.native);
+        let (is_budget, shared) =
+            (pending.origin() == RequestOrigin::Budget, pending.origin().shared_scope());
         let raises = (is_budget || shared.is_some()) && Self::budget_answer(&answers)?;
         let answerer = by.clone();
         self.record(EventKind::RequestSettled {
@@ -411,7 +409,7 @@ impl Transition<'_> {
             self.raise_shared(scope, answerer);
         } else if raises {
             self.raise_budget(answerer);
-        } else if !is_bridged(&pending.native) {
+        } else if pending.origin().is_agent() {
             self.tell(AgentInput::Answer { native: pending.native, answers, ask: pending.ask });
         }
         Ok(())
@@ -459,7 +457,7 @@ impl Transition<'_> {
         self.record(EventKind::RequestSettled {
             request,
             outcome: RequestOutcome::Withdrawn { reason: reason.to_owned() },
-            by: settlers::AGENT.to_owned(),
+            by: Settler::Agent.to_string(),
             message: String::new(),
             grant: None,
             used_grant: String::new(),
@@ -487,12 +485,12 @@ struct AutomaticAnswer {
 }
 
 impl AutomaticAnswer {
-    fn allow(by: &str) -> Self {
-        let (by, message) = (by.to_owned(), String::new());
+    fn allow(by: Settler<'_>) -> Self {
+        let (by, message) = (by.to_string(), String::new());
         Self { decision: Decision::AllowOnce, by, message, used_grant: String::new() }
     }
 
-    fn deny(by: &str, message: String) -> Self {
-        Self { decision: Decision::Deny, by: by.to_owned(), message, used_grant: String::new() }
+    fn deny(by: Settler<'_>, message: String) -> Self {
+        Self { decision: Decision::Deny, by: by.to_string(), message, used_grant: String::new() }
     }
 }

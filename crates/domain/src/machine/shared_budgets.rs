@@ -7,23 +7,10 @@ use super::budgets::{RAISE, raise_question};
 use super::{Effect, Transition};
 use crate::event::EventKind;
 use crate::id::RequestId;
-use crate::request::{RequestOutcome, RequestSubject, bridged, settlers};
+use crate::request::{RequestOrigin, RequestOutcome, RequestSubject, Settler};
 use crate::session::Status;
 use crate::shared_budget::{SharedScope, UsedUpBudget};
 use crate::turn::EndReason;
-
-/// The id of the question whether a shared budget is raised, with the scope behind it.
-const SHARED_QUESTION: &str = "budget-";
-
-/// Returns the native name of the question about a scope.
-fn native_of(scope: SharedScope) -> String {
-    bridged(&format!("{SHARED_QUESTION}{}", scope.name()))
-}
-
-/// Returns which shared budget a request is about; none for other requests.
-pub(super) fn scope_of(native: &str) -> Option<SharedScope> {
-    SharedScope::ALL.into_iter().find(|scope| native_of(*scope) == native)
-}
 
 impl Transition<'_> {
     pub(super) fn shared_used_up(&self) -> Option<&UsedUpBudget> {
@@ -36,21 +23,21 @@ impl Transition<'_> {
         if self.shared_request().is_some() {
             return;
         }
-        let id = format!("{SHARED_QUESTION}{}", used_up.scope.name());
+        let origin = RequestOrigin::SharedBudget(used_up.scope);
         let lead = upper_first(&used_up.what);
         let question = raise_question(
-            id,
+            origin.question_id(),
             format!("{lead}, and the turn was ended. Raise the budget?"),
             &used_up.renewed,
             "nothing is sent until the budget is raised",
         );
         let ask = RequestSubject::Question { questions: vec![question], call: None };
-        self.open_request(native_of(used_up.scope), ask, None);
+        self.open_request(origin.to_string(), ask, None);
     }
 
     fn shared_request(&self) -> Option<(RequestId, SharedScope)> {
         let mut pending = self.state().requests.values();
-        pending.find_map(|pending| Some((pending.id, scope_of(&pending.native)?)))
+        pending.find_map(|pending| Some((pending.id, pending.origin().shared_scope()?)))
     }
 
     /// Has the shared budget raised as the answered question offered it; goes on at once if it is no longer used up.
@@ -71,11 +58,11 @@ impl Transition<'_> {
         let asked = self.shared_request();
         let by = match raised_by {
             Some(by) => by,
-            None if self.may_go_on_in_a_new_day(asked) => settlers::OBEY.to_owned(),
+            None if self.may_go_on_in_a_new_day(asked) => Settler::Obey.to_string(),
             None => return,
         };
         if let Some((request, scope)) = asked {
-            let question = format!("{SHARED_QUESTION}{}", scope.name());
+            let question = RequestOrigin::SharedBudget(scope).question_id();
             let answers = BTreeMap::from([(question, RAISE.to_owned())]);
             self.record(EventKind::RequestSettled {
                 request,

@@ -10,7 +10,7 @@ use crate::event::{ClientTool, EventKind};
 use crate::id::{CallId, RequestId};
 use crate::limits;
 use crate::permission::{CallEvaluation, PermissionAdvice};
-use crate::request::{PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, settlers};
+use crate::request::{PendingRequest, PermissionSubject, RequestOutcome, RequestSubject, Settler};
 use crate::session::Status;
 use crate::tools::{self, TURN_SOURCE};
 
@@ -77,7 +77,7 @@ impl Transition<'_> {
         }
         if self.plan_forbids(&tool) {
             let ask = RequestSubject::ClientTool { call, tool, input };
-            self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), settlers::PLAN);
+            self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), Settler::PLAN_MODE);
             return Ok(());
         }
         self.open_request(native, RequestSubject::ClientTool { call, tool, input }, None);
@@ -100,7 +100,13 @@ impl Transition<'_> {
     }
 
     /// Fails a call that no client can or may be asked to run.
-    pub(super) fn fail_unoffered(&mut self, native: String, ask: RequestSubject, output: String, by: &str) {
+    pub(super) fn fail_unoffered(
+        &mut self,
+        native: String,
+        ask: RequestSubject,
+        output: String,
+        by: Settler<'_>,
+    ) {
         let id = RequestId(self.state().requests_opened + 1);
         let (opened, asked_at) = (native.clone(), self.now);
         self.record(EventKind::RequestOpened {
@@ -113,7 +119,7 @@ impl Transition<'_> {
         });
         let (proposals, advice) = (Vec::new(), PermissionAdvice::default());
         let pending = PendingRequest { id, native, asked_at, ask, proposals, advice, turn: None };
-        self.settle_tool(pending, false, output, by.to_owned());
+        self.settle_tool(pending, false, output, by.to_string());
     }
 
     /// Records the result of a client's tool and sends it to the agent, unless the call came through the
@@ -128,7 +134,7 @@ impl Transition<'_> {
             grant: None,
             used_grant: String::new(),
         });
-        if !crate::request::is_bridged(&pending.native) {
+        if pending.origin().is_agent() {
             self.tell(AgentInput::ToolResult { native: pending.native, ok, output: told });
         }
         self.watch_tools();
@@ -154,7 +160,7 @@ impl Transition<'_> {
         for (request, timeout_ms) in self.state().tool_calls.late(self.now) {
             let Some(pending) = self.state().requests.get(&request).cloned() else { continue };
             let output = format!("tool timeout after {timeout_ms} ms");
-            self.settle_tool(pending, false, output, settlers::TIMEOUT.to_owned());
+            self.settle_tool(pending, false, output, Settler::Timeout.to_string());
         }
         self.watch_tools();
     }
@@ -167,7 +173,7 @@ impl Transition<'_> {
             .cloned()
             .collect();
         for pending in calls {
-            self.settle_tool(pending, false, reason.to_owned(), settlers::OBEY.to_owned());
+            self.settle_tool(pending, false, reason.to_owned(), Settler::Obey.to_string());
         }
     }
 }

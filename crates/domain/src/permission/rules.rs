@@ -6,6 +6,7 @@ use std::path::Path;
 use super::grant::{self, Asked, Grant, GrantAction};
 use super::pattern::{self, CallPattern, PatternCall};
 use crate::error::Error;
+use crate::request::Settler;
 
 /// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +111,7 @@ impl PermissionRule {
     fn name(&self) -> String {
         let path =
             if self.path_pattern.is_empty() { String::new() } else { format!(" in {}", self.path_pattern) };
-        format!("rule {}{path} ({})", self.tool_pattern, self.source)
+        Settler::Rule(&format!("{}{path} ({})", self.tool_pattern, self.source)).to_string()
     }
 }
 
@@ -126,7 +127,7 @@ pub struct FileRule {
 
 impl FileRule {
     fn name(&self) -> String {
-        format!("rule {} ({})", self.grant.label(), self.source)
+        Settler::Rule(&format!("{} ({})", self.grant.label(), self.source)).to_string()
     }
 
     fn verdict(&self) -> RuleVerdict {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::permission::{Coverage, Grant, Principal, Scope, proposal};
-use domain::request::{PermissionSubject, RequestOutcome, RequestSubject, is_person};
+use domain::request::{PermissionSubject, RequestOutcome, RequestSubject, Settler};
 use domain::{Error, EventKind, RequestId, any_event};
 
 use super::Grants;
@@ -78,7 +78,9 @@ fn count(answers: &mut BTreeMap<String, Answers>, session: &Snapshot, events: &[
                 request, outcome: RequestOutcome::Decided { decision }, by, ..
             } => {
                 let Some(ask) = open.remove(request) else { continue };
-                let Some(grant) = rule_for(session, ask).filter(|_| is_person(by)) else { continue };
+                let Some(grant) = rule_for(session, ask).filter(|_| Settler::parse(by).is_person()) else {
+                    continue;
+                };
                 let key = format!("{} {}", grant.label(), grant.place());
                 let folder = session.spec.working_dir.clone();
                 let entry =

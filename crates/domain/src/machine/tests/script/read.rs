@@ -151,11 +151,12 @@ fn command(line: &str) -> Command {
         }
         "call" => {
             let (tool, input) = split(more);
-            let (native, call) = (crate::request::bridged(first), CallId::new(first));
+            let (native, call) =
+                (crate::request::RequestOrigin::Bridge(first).to_string(), CallId::new(first));
             Command::CallTool { native, call, tool: tool.to_owned(), input: json_of(input) }
         }
         "ask" => Command::AskPermission {
-            native: crate::request::bridged(first),
+            native: crate::request::RequestOrigin::Bridge(first).to_string(),
             ask: PermissionSubject {
                 call: Some(CallId::new(first)),
                 tool: more.to_owned(),
