@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod answer;
+pub mod author;
 pub mod budget;
 pub mod caller_environment;
 pub mod command;

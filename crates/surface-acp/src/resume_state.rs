@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::author::{self, Author, Correlation};
 use domain::{RequestId, SessionId, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -178,7 +179,9 @@ fn text<T: Serialize>(value: Option<&T>) -> String {
 
 /// The `by` field that identifies a prompt in the journal: client name, connection and request.
 pub(super) fn signed(by: &str, connection: &str, rpc: &RpcId) -> String {
-    if connection.is_empty() { by.to_owned() } else { format!("{by}#{connection}:{}", rpc.to_json()) }
+    let id = rpc.to_json().to_string();
+    let correlation = (!connection.is_empty()).then_some(Correlation::Request { connection, id: &id });
+    Author { client: by, correlation }.to_string()
 }
 
 /// Extracts the request id from a prompt's `by` field, if this connection sent it.
@@ -186,8 +189,7 @@ pub(super) fn signature(by: &str, connection: &str) -> Option<RpcId> {
     if connection.is_empty() {
         return None;
     }
-    let (_, rest) = by.split_once(&format!("#{connection}:"))?;
-    RpcId::read(&serde_json::from_str(rest).ok()?)
+    RpcId::read(&serde_json::from_str(author::request_of(by, connection)?).ok()?)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod activity;
 
 use std::collections::HashMap;
 
+use domain::author::{self, Author, Correlation};
 use domain::event::ClientTool;
 use domain::request::{RequestOutcome, RequestSubject};
 use domain::tools::{self, ClientToolQueue, Sources};
@@ -19,12 +20,12 @@ use wire::roz::v1::session_response::Response as Body;
 use crate::limits;
 use surface::{shorten, structs};
 
-/// The prefix of the `by` field of this surface's prompts; the message id follows.
-const SIGNED: &str = "roz:";
+/// Who writes this surface's prompts, for the journal.
+const AUTHOR: &str = "roz";
 
 /// Returns the `by` field of a message's prompt, so that responses can name the message.
 pub(super) fn signature(message_id: &str) -> String {
-    format!("{SIGNED}{message_id}")
+    Author { client: AUTHOR, correlation: Some(Correlation::Message(message_id)) }.to_string()
 }
 
 pub(super) fn small(number: u64) -> u32 {
@@ -207,7 +208,7 @@ impl RozProjector {
                 self.compacting = prompt == COMPACT;
                 self.messages += u64::from(!prompt.is_empty() && !self.compacting);
                 self.usage = Usage::default();
-                let id = by.strip_prefix(SIGNED).map_or_else(|| turn.to_string(), str::to_owned);
+                let id = author::message_of(by, AUTHOR).map_or_else(|| turn.to_string(), str::to_owned);
                 self.message_id = Some(id);
                 self.active("thinking", "", out);
                 self.present("mini", "thinking", out);

@@ -6,7 +6,7 @@ use domain::permission::{Decision, Grant, GrantAction};
 use domain::request::{RequestOutcome, RequestSubject};
 use domain::turn::EndReason;
 use domain::usage::Usage;
-use domain::{EventKind, Status, any_event};
+use domain::{EventKind, Status, any_event, author};
 
 use crate::output::TextStyle;
 use client::events::LogEvent;
@@ -135,8 +135,7 @@ fn of_life(kind: &EventKind) -> Row {
 fn of_turn(kind: &EventKind) -> Row {
     match kind {
         EventKind::TurnStarted { turn, prompt, by, .. } => {
-            // The part after `#` identifies prompts of an editor's connection and is not shown.
-            let who = by.split('#').next().unwrap_or_default();
+            let who = author::shown(by);
             let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
             Row::new("prompt", TextStyle::Bold, format!("{turn}{by}: {prompt}"))
         }

@@ -1,5 +1,6 @@
 //! The rows of requests, and the words of their ends.
 
+use domain::author;
 use domain::permission::{PermissionAdvice, Proposal};
 use domain::request::{Question, RequestOutcome, RequestSubject};
 use serde_json::Value;
@@ -96,9 +97,9 @@ pub(crate) fn permission_text(outcome: &str, by: &str) -> String {
     if by.is_empty() { outcome.to_owned() } else { format!("{outcome} by {by}") }
 }
 
-/// Leaves out what identifies a connection: an editor's prompts are marked after `#`.
+/// Leaves out what identifies a connection.
 pub(crate) fn person(by: &str) -> String {
-    by.split('#').next().unwrap_or_default().to_owned()
+    author::shown(by).to_owned()
 }
 
 fn proposal_row(proposal: &Proposal) -> ProposalRow {
