@@ -382,7 +382,7 @@ fn check_config(config: &BTreeMap<String, String>) -> Result<(), Error> {
     if config.len() > CONFIG_ENTRIES_MAX {
         return Err(Error::invalid(field, format_args!("has more than {CONFIG_ENTRIES_MAX} entries")));
     }
-    if let Some(key) = ["permission_mode", "workdir"].into_iter().find(|key| config.contains_key(*key)) {
+    if let Some(key) = [Mode::CONFIG_KEY, "workdir"].into_iter().find(|key| config.contains_key(*key)) {
         return Err(Error::invalid(field, format_args!("{key} is said by mode and directory")));
     }
     if let Some((key, _)) = config.iter().find(|(_, value)| value.len() > CONFIG_VALUE_MAX_BYTES) {

@@ -40,6 +40,9 @@ impl Mode {
         (Mode::AcceptEdits, "acceptEdits"),
     ];
 
+    /// The key of a mode in the configuration that a client gives a session.
+    pub const CONFIG_KEY: &str = "permission_mode";
+
     /// Parses a mode; the names Claude Code and Codex use for the same things are accepted too.
     pub fn parse(text: &str) -> Option<Self> {
         match text {

@@ -62,10 +62,10 @@ pub fn number(
 
 /// Checks `permission_mode`, which the surfaces turn into the session's mode; here it only must be valid.
 pub fn check_permission_mode(config: &BTreeMap<String, String>) -> Result<(), Error> {
-    match config.get("permission_mode") {
+    match config.get(Mode::CONFIG_KEY) {
         Some(text) if Mode::parse(text).is_none() => {
             let names: Vec<&str> = Mode::ALL.iter().map(|(_, name)| *name).collect();
-            Err(invalid("permission_mode", format_args!("must be one of {}", names.join(", "))))
+            Err(invalid(Mode::CONFIG_KEY, format_args!("must be one of {}", names.join(", "))))
         }
         _ => Ok(()),
     }

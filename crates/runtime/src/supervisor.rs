@@ -8,6 +8,7 @@ mod fork;
 mod history_writer;
 mod import;
 mod names;
+mod new_session;
 mod options;
 mod records;
 mod recover;
@@ -15,8 +16,8 @@ mod resources;
 mod weak;
 mod workers;
 
-pub use create::NewSession;
 pub use import::{ImportedSession, ListedConversation};
+pub use new_session::NewSession;
 pub use options::SupervisorOptions;
 pub use workers::{LastTurn, NewWorker};
 pub(crate) use workers::{WorkerKind, budget_left, preview};

@@ -77,25 +77,16 @@ impl ConnectionContext {
         provider_config.retain(|_, value| !value.is_empty());
         provider_config.extend(self.defaults.provider_config.clone());
         provider_config.extend(place.provider_config(provider)?);
-        provider_config.insert("permission_mode".to_owned(), choice.mode.name().to_owned());
         let new = NewSession {
-            campaign: String::new(),
             directory: folder,
-            provider,
             model: self.defaults.model.clone(),
-            name: String::new(),
-            festival_id: String::new(),
-            task_id: String::new(),
-            parent: None,
+            mode: Some(choice.mode),
             provider_config,
             caller_environment: self.defaults.caller_environment.clone(),
             environment: self.defaults.environment.clone(),
-            max_tokens: 0,
-            timeout: None,
-            initial_message: String::new(),
             launch: LaunchPolicy::OnPrompt,
             upkeep: Timeouts { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Timeouts::default() },
-            by: self.by(),
+            ..NewSession::new(provider, self.by())
         };
         let key = from_wire::client_key(&place.meta);
         let created = self.supervisor.create_once(new, &key).await;

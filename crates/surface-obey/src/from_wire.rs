@@ -8,10 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::caller_environment::{self, CALLER_ENVIRONMENT_KEY};
 use domain::event::Attachment;
 use domain::permission::Choice;
-use domain::{
-    Decision, Error, ErrorCode, LaunchPolicy, ProviderKind, QueueEntryId, RequestId, SessionId, Status,
-    Timeouts,
-};
+use domain::{Decision, Error, ErrorCode, ProviderKind, QueueEntryId, RequestId, SessionId, Status};
 use runtime::NewSession;
 use storage::sessions::SessionFilter;
 use wire::obey::local::v1 as pb;
@@ -69,12 +66,10 @@ pub(super) fn new_session(
         return Err(Error::invalid("initial_message", "cannot be sent: an external agent takes no prompts"));
     }
     Ok(NewSession {
-        provider: kind,
         caller_environment,
         max_tokens: tokens("max_tokens", request.max_tokens)?,
         timeout: request.timeout.map(|wait| timeout("timeout", wait)).transpose()?.flatten(),
         campaign: request.campaign_id,
-        directory: String::new(),
         model: request.model,
         name: request.agent_name,
         festival_id: request.festival_id,
@@ -83,9 +78,7 @@ pub(super) fn new_session(
         provider_config: request.provider_config.into_iter().collect(),
         environment: request.environment.into_iter().collect(),
         initial_message: request.initial_message,
-        launch: LaunchPolicy::Now,
-        upkeep: Timeouts::default(),
-        by,
+        ..NewSession::new(kind, by)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::orchestration::{OrchestrationPlan, OrchestrationStrategy, PlanStep, StepCondition, StepState};
-use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, Timeouts, caller_environment, worker};
+use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, caller_environment, worker};
 use runtime::NewSession;
 use runtime::workers::{NewOrchestration, OrchestrationView, Workers};
 use surface::peer::{Caller, Signer};
@@ -122,23 +122,13 @@ impl Obey {
         let provider_config: BTreeMap<String, String> =
             agent.map(|agent| ("agent".to_owned(), agent.to_owned())).into_iter().collect();
         let new = NewSession {
-            campaign: String::new(),
             directory: request.working_directory,
-            provider,
             model: request.model,
             name: "plan".to_owned(),
-            festival_id: String::new(),
-            task_id: String::new(),
-            parent: None,
             provider_config,
             caller_environment: environment,
-            environment: BTreeMap::new(),
-            max_tokens: 0,
-            timeout: None,
-            initial_message: String::new(),
             launch: LaunchPolicy::OnPrompt,
-            upkeep: Timeouts::default(),
-            by: by.to_owned(),
+            ..NewSession::new(provider, by.to_owned())
         };
         Ok(self.supervisor.create(new).await?.spec.id.clone())
     }

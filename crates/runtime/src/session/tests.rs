@@ -181,22 +181,9 @@ impl Bench {
         self.supervisor
             .create(NewSession {
                 campaign: "c".to_owned(),
-                directory: String::new(),
-                provider: ProviderKind::Scripted,
-                model: String::new(),
-                name: String::new(),
-                festival_id: String::new(),
-                task_id: String::new(),
-                parent: None,
                 provider_config: BTreeMap::from([("script".to_owned(), script.to_owned())]),
-                caller_environment: BTreeMap::new(),
-                environment: BTreeMap::new(),
-                max_tokens: 0,
-                timeout: None,
-                initial_message: String::new(),
                 launch,
-                upkeep: domain::Timeouts::default(),
-                by: "test".to_owned(),
+                ..NewSession::new(ProviderKind::Scripted, "test".to_owned())
             })
             .await
     }

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::resources::Enforcement;
 use domain::{
     CampaignId, Command, Containment, Error, ErrorCode, EventKind, LaunchPolicy, Machine, Mode, ProviderKind,
-    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timeouts, Timestamp, WhenBusy,
+    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timestamp, WhenBusy,
 };
 
-use super::Supervisor;
 use super::create_once::{take_budget, take_workers, working_dir};
 use super::history_writer::given_history;
 use super::names::WhenTaken;
+use super::{NewSession, Supervisor};
 use crate::campaign;
 use crate::client_keys::ClientKey;
 use crate::session::{ActorStart, Snapshot, audited, redactor};
@@ -28,35 +27,7 @@ use storage::client_keys::KeptKey;
 use storage::sessions::{self, SessionWrite, StateColumns, StoredEvent};
 use storage::{Durability, SessionRow, SpoolMark};
 
-/// The fields of a session to create. An empty text means the default.
-#[derive(Clone, Debug)]
-pub struct NewSession {
-    /// Id or name of the campaign. Empty: the one whose root contains `directory`, or none.
-    pub campaign: String,
-    /// Working folder if no campaign is named: absolute, and subject to the same checks as a campaign's root.
-    pub directory: String,
-    pub provider: ProviderKind,
-    pub model: String,
-    pub name: String,
-    pub festival_id: String,
-    pub task_id: String,
-    pub parent: Option<SessionId>,
-    pub provider_config: BTreeMap<String, String>,
-    /// What the session takes over of its creator's own environment, chosen by `domain::caller_environment`; `environment`
-    /// goes before it.
-    pub caller_environment: BTreeMap<String, String>,
-    pub environment: BTreeMap<String, String>,
-    pub max_tokens: u64,
-    pub timeout: Option<Duration>,
-    pub initial_message: String,
-    pub launch: LaunchPolicy,
-    pub upkeep: Timeouts,
-    /// The creator, for the record.
-    pub by: String,
-}
-
-/// Keys of `provider_config` that are common to all providers; they never reach the provider itself.
-const MODE_KEY: &str = "permission_mode";
+/// A key of `provider_config` that is common to all providers; it never reaches the provider itself.
 const DIR_KEY: &str = "workdir";
 
 impl Supervisor {
@@ -210,7 +181,10 @@ impl Supervisor {
             None => None,
         };
         let containment = self.contained(&place, &mut new, parent.as_deref())?;
-        let mode = take_mode(&mut new.provider_config)?.unwrap_or(place.mode);
+        if new.mode.is_some() {
+            new.provider_config.remove(Mode::CONFIG_KEY);
+        }
+        let mode = new.mode.or(take_mode(&mut new.provider_config)?).unwrap_or(place.mode);
         let workers = take_workers(&mut new.provider_config)?;
         let workers = workers.unwrap_or_else(|| self.worker_context().limits().for_agents);
         let SessionFolder { campaign_id, root, folder, scrub, .. } = place;
@@ -437,7 +411,7 @@ fn first_command(new: &NewSession) -> Command {
 
 /// Removes the mode from the provider's settings; it is not the provider's.
 pub(super) fn take_mode(config: &mut BTreeMap<String, String>) -> Result<Option<Mode>, Error> {
-    let Some(text) = config.remove(MODE_KEY) else { return Ok(None) };
+    let Some(text) = config.remove(Mode::CONFIG_KEY) else { return Ok(None) };
     match Mode::parse(&text) {
         Some(mode) => Ok(Some(mode)),
         None => Err(Error::invalid(

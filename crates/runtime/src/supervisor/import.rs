@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_port::conversations::{ConversationSummary, PastConversation};
 use domain::event::Level;
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, Timeouts, Timestamp};
+use domain::{Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, Timestamp};
 use host::clock;
 use storage::{Durability, sessions};
 
@@ -141,23 +141,11 @@ impl Supervisor {
     ) -> Result<Arc<Snapshot>, Error> {
         let title = self.without_secrets(&past.summary.title);
         let new = NewSession {
-            campaign: String::new(),
             directory: past.summary.folder.display().to_string(),
-            provider: kind,
             model: past.model.clone(),
             name: title.chars().filter(|letter| !letter.is_control()).take(60).collect(),
-            festival_id: String::new(),
-            task_id: String::new(),
-            parent: None,
-            provider_config: Default::default(),
-            caller_environment: Default::default(),
-            environment: Default::default(),
-            max_tokens: 0,
-            timeout: None,
-            initial_message: String::new(),
             launch: LaunchPolicy::OnPrompt,
-            upkeep: Timeouts::default(),
-            by: by.to_owned(),
+            ..NewSession::new(kind, by.to_owned())
         };
         let mut spec = self.resolve(new).await.map_err(|error| {
             let folder = past.summary.folder.display();

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use domain::turn::EndReason;
 use domain::worker::WorkerRecord;
 use domain::{
-    Budget, CallId, Command, Error, ErrorCode, EventKind, LaunchPolicy, ProviderKind, SessionId, SessionSpec,
-    State, Timeouts,
+    Budget, CallId, Command, Error, ErrorCode, EventKind, ProviderKind, SessionId, SessionSpec, State,
+    Timeouts,
 };
 
 use super::{NewSession, Supervisor};
@@ -54,30 +54,26 @@ impl Supervisor {
     /// Starts a worker of a session, within the limits, and records it in the parent's journal.
     pub async fn spawn_worker(&self, parent: &SessionId, new: NewWorker) -> Result<SessionId, Error> {
         let snapshot = self.snapshot(parent).await?;
-        let WorkerKind { provider, mut provider_config, model } = self.check_worker(&snapshot, &new).await?;
+        let WorkerKind { provider, provider_config, model } = self.check_worker(&snapshot, &new).await?;
         let left = budget_left(&snapshot.spec, &snapshot.state)?;
         let title = if new.name.is_empty() { preview(&new.prompt) } else { new.name.clone() };
         let call = new.call.clone();
-        provider_config.insert("permission_mode".to_owned(), snapshot.state.mode.name().to_owned());
         let child = NewSession {
-            campaign: String::new(),
             directory: snapshot.spec.working_dir.display().to_string(),
-            provider,
             model,
             name: new.name,
             festival_id: snapshot.spec.festival_id.clone(),
             task_id: snapshot.spec.task_id.clone(),
             parent: Some(parent.clone()),
+            mode: Some(snapshot.state.mode),
             provider_config,
             // Checked when the parent was created.
             caller_environment: snapshot.spec.environment.clone(),
-            environment: BTreeMap::new(),
             max_tokens: left.tokens.unwrap_or(0),
             timeout: snapshot.spec.timeout,
             initial_message: new.prompt,
-            launch: LaunchPolicy::Now,
             upkeep: Timeouts { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.upkeep },
-            by: format!("agent of {parent}"),
+            ..NewSession::new(provider, format!("agent of {parent}"))
         };
         let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
         let mut first_of_all = vec![offered];

@@ -137,7 +137,6 @@ impl Workers {
         let WorkerKind { provider, mut provider_config, model } =
             self.supervisor.worker_kind(&parent.spec, &wanted)?;
         let left = budget_left(&parent.spec, &parent.state)?;
-        provider_config.insert("permission_mode".to_owned(), parent.state.mode.name().to_owned());
         if provider == ProviderKind::ClaudeCode {
             provider_config.insert("max_turns".to_owned(), max_turns.to_string());
         }
@@ -170,14 +169,13 @@ impl Workers {
         let name =
             if spawn.name.is_empty() { format!("worker-{}", ids::short(id)) } else { spawn.name.clone() };
         let new = NewSession {
-            campaign: String::new(),
             directory: folder(parent, &spawn.working_directory, spawn.authority)?,
-            provider,
             model,
             name,
             festival_id: parent.spec.festival_id.clone(),
             task_id: parent.spec.task_id.clone(),
             parent: Some(spawn.parent.clone()),
+            mode: Some(parent.state.mode),
             provider_config,
             // Checked when the parent was created.
             caller_environment: parent.spec.environment.clone(),
@@ -185,9 +183,8 @@ impl Workers {
             max_tokens: left.tokens.unwrap_or(0),
             timeout: [limit, parent.spec.timeout].into_iter().flatten().min(),
             initial_message: spawn.prompt.clone(),
-            launch: LaunchPolicy::Now,
             upkeep: Timeouts { idle_wait: None, ..parent.spec.upkeep },
-            by: spawn.by.clone(),
+            ..NewSession::new(provider, spawn.by.clone())
         };
         Ok((new, first))
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, Status, Timeouts};
+use domain::{Error, ErrorCode, LaunchPolicy, ProviderKind, SessionId, Status};
 
 use super::*;
 use crate::settings::Settings;
@@ -106,23 +106,9 @@ impl Bench {
 
     async fn session(&self, directory: &Path) -> SessionId {
         let new = NewSession {
-            campaign: String::new(),
             directory: directory.display().to_string(),
-            provider: ProviderKind::Scripted,
-            model: String::new(),
-            name: String::new(),
-            festival_id: String::new(),
-            task_id: String::new(),
-            parent: None,
-            provider_config: Default::default(),
-            caller_environment: Default::default(),
-            environment: Default::default(),
-            max_tokens: 0,
-            timeout: None,
-            initial_message: String::new(),
             launch: LaunchPolicy::OnPrompt,
-            upkeep: Timeouts::default(),
-            by: "test".to_owned(),
+            ..NewSession::new(ProviderKind::Scripted, "test".to_owned())
         };
         self.worktrees.supervisor.create(new).await.unwrap().spec.id.clone()
     }

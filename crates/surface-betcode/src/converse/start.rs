@@ -67,29 +67,15 @@ impl Betcode {
         client_key: &str,
     ) -> Result<Arc<Snapshot>, Error> {
         let directory = self.directory(&start).await?;
-        let mut provider_config = BTreeMap::new();
-        if start.plan_mode {
-            provider_config.insert("permission_mode".to_owned(), Mode::Plan.name().to_owned());
-        }
         let defaults = self.defaults(&directory, start.provider)?;
         let new = NewSession {
-            campaign: String::new(),
             directory,
-            provider: start.provider,
             model: if start.model.is_empty() { defaults.default_model } else { start.model },
             name: start.name,
-            festival_id: String::new(),
-            task_id: String::new(),
-            parent: None,
-            provider_config,
-            caller_environment: BTreeMap::new(),
-            environment: BTreeMap::new(),
-            max_tokens: 0,
-            timeout: None,
-            initial_message: String::new(),
+            mode: start.plan_mode.then_some(Mode::Plan),
             launch: LaunchPolicy::OnPrompt,
             upkeep: defaults.upkeep,
-            by: client.signature(),
+            ..NewSession::new(start.provider, client.signature())
         };
         let created = match client_key {
             "" => self.supervisor.create(new).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::Attachment;
-use domain::{Command, Error, LaunchPolicy, StopMode, Timeouts};
+use domain::{Command, Error, Mode, StopMode, Timeouts};
 use runtime::{NewSession, Snapshot};
 use storage::environments::EnvironmentRow;
 use wire::roz::v1 as pb;
@@ -78,29 +78,17 @@ pub(crate) fn session_in(
     let meant = environment.provider.is_empty() || environment.provider == provider.name();
     let mut provider_config = if meant { environment.provider_config.clone() } else { BTreeMap::new() };
     if !environment.mode.is_empty() {
-        provider_config.insert("permission_mode".to_owned(), environment.mode.clone());
+        provider_config.insert(Mode::CONFIG_KEY.to_owned(), environment.mode.clone());
     }
     let wait = match environment.answer_wait_secs {
         0 => limits::APPROVAL_WAIT,
         seconds => Duration::from_secs(u64::from(seconds)),
     };
     NewSession {
-        campaign: String::new(),
         directory: environment.directory.clone(),
-        provider,
         model,
-        name: String::new(),
-        festival_id: String::new(),
-        task_id: String::new(),
-        parent: None,
         provider_config,
-        caller_environment: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        max_tokens: 0,
-        timeout: None,
-        initial_message: String::new(),
-        launch: LaunchPolicy::Now,
         upkeep: Timeouts { attended_wait: Some(wait), unattended_wait: Some(wait), ..Timeouts::default() },
-        by: SOURCE.to_owned(),
+        ..NewSession::new(provider, SOURCE.to_owned())
     }
 }

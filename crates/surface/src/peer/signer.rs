@@ -1,12 +1,9 @@
 //! How what a caller does is signed in the journal, and who may not sign answers. Knows no request and no surface.
 
-use domain::{Error, ErrorCode};
+use domain::{Error, ErrorCode, Mode};
 use http::Extensions;
 
 use super::{Caller, DeviceKind, MayAnswer, Peer, caller};
-
-/// What chooses, in the configuration of a session, how its requests are answered.
-const MODE_KEY: &str = "permission_mode";
 
 /// Why a device may not answer, and the remedy.
 pub(crate) const KEPT_HERE: &str = "may not answer requests, because its key is kept on this machine, where agents may find it; \
@@ -68,7 +65,7 @@ impl Signer {
         &self,
         provider_config: &std::collections::HashMap<String, V, S>,
     ) -> Result<(), Error> {
-        match provider_config.contains_key(MODE_KEY) {
+        match provider_config.contains_key(Mode::CONFIG_KEY) {
             true => self.check_may_answer(),
             false => Ok(()),
         }
