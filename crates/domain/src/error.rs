@@ -175,6 +175,12 @@ impl ErrorCode {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.to_string() == text)
     }
+
+    /// Returns the sentence of an error that was printed with its code; a text without it as it is.
+    pub fn sentence(self, printed: &str) -> &str {
+        let sentence = printed.strip_prefix(&self.to_string()).and_then(|rest| rest.strip_prefix(": "));
+        sentence.unwrap_or(printed)
+    }
 }
 
 impl serde::Serialize for ErrorCode {

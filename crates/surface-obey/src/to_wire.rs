@@ -222,7 +222,7 @@ impl TurnActivityProjector {
             return Flow::More;
         }
         let code = code.unwrap_or(ErrorCode::WrongState);
-        let text = message.strip_prefix(&format!("{code}: ")).unwrap_or(message);
+        let text = code.sentence(message);
         self.failure = Some(match to {
             Status::Failed => Error::new(code, text),
             _ => Error::new(ErrorCode::WrongState, format!("the session was stopped: {text}")),

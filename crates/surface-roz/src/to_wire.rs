@@ -17,6 +17,7 @@ use runtime::Snapshot;
 use wire::roz::v1 as pb;
 use wire::roz::v1::session_response::Response as Body;
 
+use self::activity::AgentActivity;
 use crate::limits;
 use surface::{shorten, structs};
 
@@ -102,7 +103,8 @@ pub(super) struct RozProjector {
     usage: Usage,
     messages: u64,
     context: (Option<u64>, Option<u64>),
-    activity: (String, String),
+    /// What was reported last, with its detail.
+    activity: Option<(AgentActivity, String)>,
     presence: String,
     /// The session as it was after the last event, which says what its agent does.
     session: Option<Box<activity::FollowedSession>>,
@@ -158,19 +160,19 @@ impl RozProjector {
             EventKind::TurnStarted { .. } | EventKind::TurnEnded { .. } => self.turn(&event.kind, out),
             EventKind::TextDelta { text, parent: None } => {
                 if let Some(message_id) = self.speaker() {
-                    self.active("thinking", "", out);
+                    self.active(AgentActivity::Thinking, "", out);
                     out.push(Body::TextDelta(pb::TextDelta { message_id, content: text.clone() }));
                 }
             }
             EventKind::ThinkingDelta { text, parent: None } => {
                 if let Some(message_id) = self.speaker() {
-                    self.active("thinking", "", out);
+                    self.active(AgentActivity::Thinking, "", out);
                     out.push(Body::ThinkingDelta(pb::ThinkingDelta { message_id, content: text.clone() }));
                 }
             }
             EventKind::ToolStarted { tool, parent: None, .. } => {
                 let physical = tools::find(&self.sources, tool).is_some_and(|tool| tool.exclusive);
-                self.active("calling_tool", tool, out);
+                self.active(AgentActivity::CallingTool, tool, out);
                 self.present(if physical { "full" } else { "mini" }, tool, out);
             }
             EventKind::ToolFinished { .. } => self.active_again(event.at, out),
@@ -210,7 +212,7 @@ impl RozProjector {
                 self.usage = Usage::default();
                 let id = author::message_of(by, AUTHOR).map_or_else(|| turn.to_string(), str::to_owned);
                 self.message_id = Some(id);
-                self.active("thinking", "", out);
+                self.active(AgentActivity::Thinking, "", out);
                 self.present("mini", "thinking", out);
             }
             EventKind::TurnEnded { reason, error: text, .. } => {
@@ -225,7 +227,7 @@ impl RozProjector {
                     let stop_reason = stop_reason(*reason).to_owned();
                     out.push(Body::TurnComplete(pb::TurnComplete { message_id, usage, stop_reason }));
                 }
-                self.active("idle", "", out);
+                self.active(AgentActivity::Idle, "", out);
                 self.present("hidden", "idle", out);
             }
             any_event!(
@@ -258,7 +260,7 @@ impl RozProjector {
             EventKind::RequestOpened { request, ask: RequestSubject::Permission(permission), .. } => {
                 let call = permission.call.as_ref();
                 let detail = call.map_or_else(|| request.to_string(), ToString::to_string);
-                self.active("waiting_approval", &detail, out);
+                self.active(AgentActivity::WaitingApproval, &detail, out);
                 self.present("full", &permission.tool, out);
             }
             EventKind::RequestOpened { .. } => {}
@@ -269,7 +271,7 @@ impl RozProjector {
                 }
                 let decided =
                     matches!(outcome, RequestOutcome::Decided { .. } | RequestOutcome::Withdrawn { .. });
-                if decided && self.activity.0 == "waiting_approval" {
+                if decided && matches!(self.activity, Some((AgentActivity::WaitingApproval, _))) {
                     self.active_again(event.at, out);
                 }
             }
@@ -287,7 +289,7 @@ impl RozProjector {
             timeout_ms: small(call.timeout_ms),
         };
         let (tool, physical) = (wanted.tool.clone(), call.exclusive);
-        self.active("calling_tool", &tool, out);
+        self.active(AgentActivity::CallingTool, &tool, out);
         self.present(if physical { "full" } else { "mini" }, &tool, out);
         out.push(Body::ToolRequest(asked));
     }
@@ -321,11 +323,12 @@ impl RozProjector {
     }
 
     /// Reports the agent's activity if it has changed.
-    fn active(&mut self, state: &str, detail: &str, out: &mut Vec<Body>) {
+    fn active(&mut self, activity: AgentActivity, detail: &str, out: &mut Vec<Body>) {
         let detail: String = detail.chars().take(limits::ACTIVITY_DETAIL_MAX_CHARS).collect();
-        if self.activity.0 != state || self.activity.1 != detail {
-            self.activity = (state.to_owned(), detail.clone());
-            let state = state.to_owned();
+        let now = Some((activity, detail.clone()));
+        if self.activity != now {
+            self.activity = now;
+            let state = activity.name().to_owned();
             out.push(Body::ActivityUpdate(pb::ActivityUpdate { state, detail, progress: None }));
         }
     }
@@ -333,8 +336,8 @@ impl RozProjector {
     /// Reports what the agent does after something ended: another call, another approval, or thinking.
     fn active_again(&mut self, at: Timestamp, out: &mut Vec<Body>) {
         let now = self.session.as_ref().map(|session| session.activity(at));
-        let (state, detail) = now.unwrap_or(("thinking", String::new()));
-        self.active(state, &detail, out);
+        let (activity, detail) = now.unwrap_or((AgentActivity::Thinking, String::new()));
+        self.active(activity, &detail, out);
     }
 
     /// Reports how visible the agent should be, if that has changed.

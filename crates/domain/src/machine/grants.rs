@@ -9,7 +9,6 @@ use crate::permission::grant::{self, Asked};
 use crate::permission::pattern::PatternCall;
 use crate::permission::{CallEvaluation, Grant};
 use crate::request::PermissionSubject;
-use crate::worker::AUTO_APPROVE;
 
 impl Transition<'_> {
     /// Returns the grant of the session that answers a call.
@@ -66,7 +65,7 @@ impl Transition<'_> {
     /// Removes the grants that approve calls automatically.
     pub(super) fn revoke_auto_approve(&mut self, by: String) {
         let mut grants = self.state().grants.clone();
-        grants.retain(|grant| grant.given_by != AUTO_APPROVE);
+        grants.retain(|grant| !grant.is_automatic());
         self.change_grants(grants, by);
     }
 

@@ -21,7 +21,7 @@ use crate::request::{
 use crate::session::Status;
 use crate::time::Timestamp;
 use crate::tools;
-use crate::worker::{AUTO_APPROVE, CallClass};
+use crate::worker::CallClass;
 
 /// An answer to a permission, and who gives it.
 pub(super) struct Answer {
@@ -186,8 +186,8 @@ impl Transition<'_> {
 
     /// Returns whether a grant may be used once more; one that approves automatically has limits by the minute.
     fn may_use(&self, grant: Option<&Grant>, ask: &PermissionSubject) -> bool {
-        let is_automatic = grant.is_some_and(|grant| grant.given_by == AUTO_APPROVE);
-        !is_automatic || self.state().auto_approved.has_room(self.now, CallClass::of(&ask.tool))
+        !grant.is_some_and(Grant::is_automatic)
+            || self.state().auto_approved.has_room(self.now, CallClass::of(&ask.tool))
     }
 
     /// Changes who holds the input, which also changes the deadlines of permissions.

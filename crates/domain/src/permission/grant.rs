@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::id::CallId;
 use crate::limits;
 use crate::time::Timestamp;
+use crate::worker::AUTO_APPROVE;
 
 /// The action of a grant for the calls it covers. In this order: the stricter one wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,6 +137,11 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Returns whether it approves a worker's calls automatically, within limits by the minute.
+    pub fn is_automatic(&self) -> bool {
+        self.given_by == AUTO_APPROVE
+    }
+
     /// Returns a grant for one session's own agent, without limits of time and number.
     pub fn new(tool: &str, covers: Coverage) -> Self {
         Self {

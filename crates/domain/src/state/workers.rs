@@ -11,7 +11,7 @@ use crate::limits;
 use crate::permission::Grant;
 use crate::request::RequestSubject;
 use crate::time::Timestamp;
-use crate::worker::{AUTO_APPROVE, CallClass};
+use crate::worker::CallClass;
 
 /// A worker: a sub-agent of the agent, or a session that works for this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl State {
 
     /// Counts a call that was approved automatically.
     pub(super) fn note_automatic(&mut self, at: Timestamp, request: RequestId, grant: &str) {
-        let is_automatic = |other: &Grant| other.id == grant && other.given_by == AUTO_APPROVE;
+        let is_automatic = |other: &Grant| other.id == grant && other.is_automatic();
         if grant.is_empty() || !self.grants.iter().any(is_automatic) {
             return;
         }

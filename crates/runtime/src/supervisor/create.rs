@@ -427,7 +427,7 @@ pub(super) fn check_started(started: &Snapshot) -> Result<(), Error> {
         return Ok(());
     }
     let code = started.state.error_code.unwrap_or(ErrorCode::CreateFailed);
-    let text = started.state.error.strip_prefix(&format!("{code}: ")).unwrap_or(&started.state.error);
+    let text = code.sentence(&started.state.error);
     Err(Error::new(code, format!("{text} (session {})", started.spec.id)))
 }
 

@@ -5,6 +5,26 @@ use domain::request::RequestSubject;
 use domain::{Event, EventKind, SessionSpec, State, Timestamp};
 use runtime::Snapshot;
 
+/// What the agent does, as a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentActivity {
+    Idle,
+    Thinking,
+    CallingTool,
+    WaitingApproval,
+}
+
+impl AgentActivity {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Thinking => "thinking",
+            Self::CallingTool => "calling_tool",
+            Self::WaitingApproval => "waiting_approval",
+        }
+    }
+}
+
 /// A session that is followed event by event.
 #[derive(Debug)]
 pub(super) struct FollowedSession {
@@ -33,18 +53,20 @@ impl FollowedSession {
     }
 
     /// Returns the activity and its detail.
-    pub(super) fn activity(&self, at: Timestamp) -> (&'static str, String) {
+    pub(super) fn activity(&self, at: Timestamp) -> (AgentActivity, String) {
         let facts = SessionFacts::of(&self.spec, &self.state);
         let evidence = Evidence { last_event_at: Some(at), ..Evidence::default() };
         let assessed = overview::assess(&facts, &evidence, Some(at), at);
         let tool = facts.turn.as_ref().and_then(|turn| turn.tools.first());
         match (assessed.state, assessed.cause) {
-            (SessionState::NeedsYou, StateCause::Permission) => ("waiting_approval", self.asked_call()),
+            (SessionState::NeedsYou, StateCause::Permission) => {
+                (AgentActivity::WaitingApproval, self.asked_call())
+            }
             (SessionState::NeedsYou | SessionState::Working | SessionState::Quiet, _) => match tool {
-                Some(tool) => ("calling_tool", tool.clone()),
-                None => ("thinking", String::new()),
+                Some(tool) => (AgentActivity::CallingTool, tool.clone()),
+                None => (AgentActivity::Thinking, String::new()),
             },
-            _ => ("idle", String::new()),
+            _ => (AgentActivity::Idle, String::new()),
         }
     }
 

@@ -277,8 +277,7 @@ fn error_of(failed: &Status) -> (Error, Option<StatusCode>) {
     let code = code.and_then(ErrorCode::parse);
     let text = failed.message();
     if let Some(code) = code {
-        let text = text.strip_prefix(&format!("{code}: ")).unwrap_or(text);
-        return (Error::new(code, text), None);
+        return (Error::new(code, code.sentence(text)), None);
     }
     let (code, http) = match failed.code() {
         Code::NotFound | Code::Unimplemented => (ErrorCode::InvalidArgument, StatusCode::NOT_FOUND),
