@@ -10,7 +10,7 @@ use domain::request::{Question, RequestSubject};
 use domain::{Command, Decision, Error, ErrorCode, Mode, ProviderKind, RequestId, SessionId, WhenBusy};
 use wire::betcode::v1 as pb;
 
-use super::{structs, to_wire};
+use super::{questions, structs};
 use crate::limits;
 
 /// Metadata keys of a start that are interpreted here; the others are stored with the session.
@@ -212,7 +212,7 @@ pub(super) fn decision(response: pb::PermissionResponse, by: &str) -> Result<(Re
 }
 
 /// Parses the answers to a request. A key may be a question's text or id. The joined text of all questions,
-/// or the id of the request, addresses every question; each choice then answers the question that offers it.
+/// or the id of the request, addresses every question; each choice then answers the question it names.
 pub(super) fn answers(
     response: pb::UserQuestionResponse,
     ask: Option<&RequestSubject>,
@@ -222,37 +222,20 @@ pub(super) fn answers(
     if response.answers.is_empty() {
         return Err(Error::invalid("question_response.answers", "is required"));
     }
-    let questions: &[Question] = match ask {
+    let asked: &[Question] = match ask {
         Some(RequestSubject::Question { questions, .. }) => questions,
         _ => &[],
     };
-    let whole = [to_wire::question_text(questions), response.question_id, String::new()];
+    let whole = [questions::question_text(asked), response.question_id, String::new()];
     let mut answers = BTreeMap::new();
     for (key, answer) in response.answers {
-        if whole.contains(&key) && !questions.is_empty() {
-            spread(questions, &answer, &mut answers);
+        if whole.contains(&key) && !asked.is_empty() {
+            questions::spread(asked, &answer, &mut answers);
         } else {
-            answers.insert(key, answer);
+            answers.insert(key, questions::plain(asked, answer));
         }
     }
     Ok((request, Command::Answer { request, answers, by: by.to_owned() }))
-}
-
-/// Assigns the choices of one answer to the questions that offer them.
-fn spread(questions: &[Question], answer: &str, answers: &mut BTreeMap<String, String>) {
-    if let [only] = questions {
-        answers.insert(only.text.clone(), answer.to_owned());
-        return;
-    }
-    for choice in answer.split(',').map(str::trim).filter(|choice| !choice.is_empty()) {
-        let offers = |question: &&Question| question.options.iter().any(|option| option.label == choice);
-        let Some(question) = questions.iter().find(offers).or_else(|| questions.first()) else { continue };
-        let said = answers.entry(question.text.clone()).or_default();
-        if !said.is_empty() {
-            said.push_str(", ");
-        }
-        said.push_str(choice);
-    }
 }
 
 /// Parses a mode.

@@ -9,6 +9,7 @@ mod gitlab;
 pub mod limits;
 mod machines;
 mod presence;
+mod questions;
 mod sessions;
 mod subagents;
 mod to_wire;

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use domain::event::Level;
 use domain::permission::Proposal;
-use domain::request::{PendingRequest, Question, RequestSubject};
+use domain::request::{PendingRequest, RequestSubject};
 use domain::turn::{COMPACT, EndReason, TurnOrigin};
 use domain::{
     CallId, Error, Event, EventKind, Mode, RequestId, SessionSpec, State, Timestamp, Usage, any_event,
@@ -18,14 +18,11 @@ use runtime::Snapshot;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::agent_event::Event as Body;
 
-use super::structs;
+use super::{questions, structs};
 use summaries::{full_model, percent, plain_input};
 pub(super) use summaries::{session_info, summary};
 use surface::pump::{Flow, Projector};
 use surface::shorten;
-
-/// The separator between several questions of one request.
-const BETWEEN_QUESTIONS: &str = "\n\n";
 
 /// The tool by which an agent asks to leave plan mode; its input holds the plan.
 const EXIT_PLAN: &str = "ExitPlanMode";
@@ -93,7 +90,7 @@ pub(super) fn request(pending: &PendingRequest) -> Option<(Option<&CallId>, Body
             Some((permission.parent.as_ref(), body))
         }
         RequestSubject::Question { questions, .. } => {
-            Some((None, Body::UserQuestion(user_question(id, questions))))
+            Some((None, Body::UserQuestion(questions::user_question(id, questions))))
         }
         RequestSubject::ClientTool { .. } => None,
     }
@@ -105,28 +102,6 @@ fn described(title: &str, proposals: &[Proposal]) -> String {
         Some(proposal) => format!("{title}\nALLOW_SESSION allows: {}", proposal.text).trim_start().to_owned(),
         None => title.to_owned(),
     }
-}
-
-/// The message holds one question. Several questions are joined to one text with the options of all of them.
-fn user_question(question_id: String, questions: &[Question]) -> pb::UserQuestion {
-    let option = |option: &domain::request::QuestionOption| pb::QuestionOption {
-        value: option.label.clone(),
-        label: option.label.clone(),
-        description: option.description.clone(),
-    };
-    pb::UserQuestion {
-        question_id,
-        question: question_text(questions),
-        options: questions.iter().flat_map(|question| question.options.iter().map(option)).collect(),
-        multi_select: questions.len() > 1 || questions.iter().any(|question| question.multi_select),
-        settled: String::new(),
-    }
-}
-
-/// Returns the joined text of the questions, which is also the key of the answer.
-pub(super) fn question_text(questions: &[Question]) -> String {
-    let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
-    texts.join(BETWEEN_QUESTIONS)
 }
 
 pub(super) fn stop_reason(reason: EndReason) -> &'static str {

@@ -155,6 +155,32 @@ fn answers_find_their_questions() {
 }
 
 #[test]
+fn choices_that_several_questions_offer_name_theirs() {
+    let questions = vec![question("Tests?", &["Yes", "No"]), question("Docs?", &["Yes", "No", "Yes, later"])];
+    let shown = crate::questions::user_question("req_1".to_owned(), &questions);
+    let options: Vec<_> = shown.options.iter().map(|o| (o.value.as_str(), o.label.as_str())).collect();
+    assert_eq!(options[1], ("1: No", "Tests? No"));
+    assert_eq!(options[4], ("2: Yes, later", "Docs? Yes, later"));
+    let ask = RequestSubject::Question { questions, call: None };
+    let told = |tests: &str, docs: &str| {
+        BTreeMap::from([("Tests?".to_owned(), tests.to_owned()), ("Docs?".to_owned(), docs.to_owned())])
+    };
+    let all = "Tests?\n\nDocs?";
+    for (answer, expected) in [
+        ("1: No, 2: Yes", told("No", "Yes")),
+        ("2: Yes,1: No", told("No", "Yes")),
+        ("Docs? Yes, later, Tests? No", told("No", "Yes, later")),
+        ("Yes, No", told("Yes", "No")),
+        ("Yes, later, No", told("No", "Yes, later")),
+        ("1: No, ask me, please", told("No", "ask me, please")),
+    ] {
+        assert_eq!(answered(&ask, &[(all, answer)]), expected, "{answer}");
+    }
+    assert_eq!(answered(&ask, &[("Tests?", "1: No"), ("Docs?", "Yes")]), told("No", "Yes"));
+    assert_eq!(answered(&ask, &[("Tests?", "a, b"), ("Docs?", "2: Yes")]), told("a, b", "Yes"));
+}
+
+#[test]
 fn pages_have_bounds() {
     assert_eq!(page(0, 3), (50, 3));
     assert_eq!(page(7, 0), (7, 0));

@@ -192,7 +192,7 @@ fn asked(ask: &RequestSubject) -> (String, String) {
         RequestSubject::Permission(asked) => (asked.tool.clone(), asked.title.clone()),
         RequestSubject::ClientTool { tool, .. } => (tool.clone(), String::new()),
         RequestSubject::Question { questions, .. } => {
-            (String::new(), super::super::to_wire::question_text(questions))
+            (String::new(), crate::questions::question_text(questions))
         }
     }
 }

@@ -178,6 +178,34 @@ async fn a_question_is_answered_by_its_text(agent: Agent) -> Result<()> {
     stage.close().await
 }
 
+/// A client that knows only the published messages returns the values of what was chosen.
+#[tokio::test]
+async fn real_claude_each_of_two_questions_gets_its_own_answer() -> Result<()> {
+    let agent = Agent::Claude;
+    let stage = stage!(agent);
+    let mut talk = Talk::new(&stage).await?;
+    let option = |label: &str| json!({"label": label, "description": label});
+    let question = |text: &str| json!({"question": text, "header": "Use", "options": [option("Yes"), option("No")], "multiSelect": false});
+    let input = json!({"questions": [question("Use tests?"), question("Use docs?")]});
+    let steps = json!([{"tool": "AskUserQuestion", "input": input}, {"text": "thanks"}]);
+    talk.prompt(&script(agent, "choose", &steps)).await?;
+    let event = talk.until("a question", |body| matches!(body, Body::UserQuestion(_))).await?;
+    let Some(Body::UserQuestion(asked)) = event.event else { bail!("no question") };
+    assert!(asked.multi_select);
+    let values: Vec<&str> = asked.options.iter().map(|option| option.value.as_str()).collect();
+    let [yes_to_tests, _, _, no_to_docs] = values[..] else { bail!("{asked:?}") };
+    let answer = format!("{yes_to_tests}, {no_to_docs}");
+    let answers = HashMap::from([(asked.question.clone(), answer)]);
+    let question_id = asked.question_id.clone();
+    talk.say(Said::QuestionResponse(pb::UserQuestionResponse { question_id, answers })).await?;
+    talk.turn().await?;
+    let heard = asked_model(&stage, "choose");
+    for part in [r#""Use tests?"="Yes""#, r#""Use docs?"="No""#] {
+        assert!(heard.replace('\\', "").contains(part), "{heard}");
+    }
+    stage.close().await
+}
+
 async fn allowed_tools_are_not_asked_about_and_nothing_hides_behind_them(agent: Agent) -> Result<()> {
     let stage = stage!(agent);
     let start = pb::StartConversation { allowed_tools: vec!["Bash(touch *)".into()], ..new_start(&stage) };
