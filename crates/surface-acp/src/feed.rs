@@ -110,6 +110,7 @@ impl AcpFeed {
         let fault = self.core.fault(&error);
         let open = self.shared.open.lock().await.take();
         self.shared.is_busy.store(false, Ordering::Relaxed);
+        self.shared.answered.notify_waiters();
         let begun = match self.beginning.take() {
             Some(FeedStart::Told { rpc, .. } | FeedStart::Quiet { rpc, .. }) => Some(rpc),
             Some(FeedStart::Live) | None => None,

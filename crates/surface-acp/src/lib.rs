@@ -29,6 +29,7 @@ mod resume;
 mod resume_state;
 mod rpc;
 mod service;
+mod session_settings;
 mod session_stream;
 mod sessions;
 mod state;

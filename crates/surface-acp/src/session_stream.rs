@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::turn::COMPACT;
-use domain::{Command, EventKind, LaunchPolicy, ProviderKind, SessionId, Status, StopMode, TurnId, WhenBusy};
+use domain::{Command, EventKind, LaunchPolicy, SessionId, Status, StopMode, TurnId, WhenBusy};
 use runtime::Snapshot;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, mpsc, watch};
@@ -16,13 +16,15 @@ use super::connection::ConnectionContext;
 use super::editor_tools;
 use super::feed::{AcpFeed, FeedStart, SentPast};
 use super::from_wire;
-use super::modes;
 use super::presence::SessionHold;
 use super::resume_state::{self, NoteWriter as _, NotedPrompt};
 use super::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcId};
 use super::to_wire;
 use super::watch::TurnWatch;
 use crate::limits;
+
+/// The stop reason of a prompt that its client has cancelled.
+const CANCELLED: &str = "cancelled";
 
 /// A message of a client to a session.
 pub(super) enum ClientMessage {
@@ -61,6 +63,8 @@ pub(super) struct SessionStreamState {
     pub(super) open: Mutex<Option<OpenPrompt>>,
     /// A prompt was sent and the client does not have its answer yet.
     pub(super) is_busy: AtomicBool,
+    /// The client has cancelled that prompt.
+    is_cancelled: AtomicBool,
     /// Further messages of the client are answered but not executed.
     is_closing: AtomicBool,
     /// This connection started the agent.
@@ -73,6 +77,28 @@ pub(super) struct SessionStreamState {
     pub(super) answered: Notify,
     /// Counts the events of the session.
     pub(super) heard: watch::Sender<u64>,
+}
+
+impl SessionStreamState {
+    /// Waits until the pending prompt is answered, or there is another reason to go on.
+    async fn answered_or(&self, goes_on: impl Fn() -> bool) {
+        loop {
+            let mut answered = std::pin::pin!(self.answered.notified());
+            // From here on no notification is missed.
+            answered.as_mut().enable();
+            if !self.is_busy.load(Ordering::Relaxed) || goes_on() {
+                return;
+            }
+            answered.await;
+        }
+    }
+
+    /// Waits for the answer to a prompt that was cancelled: a client need not wait for it before it sends the next one.
+    async fn cancelled_is_answered(&self) {
+        let goes_on =
+            || self.is_closing.load(Ordering::Relaxed) || !self.is_cancelled.load(Ordering::Relaxed);
+        self.answered_or(goes_on).await;
+    }
 }
 
 /// What a stream takes over from a previous daemon.
@@ -107,6 +133,9 @@ impl SessionStream {
         let shared = Arc::new(SessionStreamState {
             id: snapshot.spec.id.clone(),
             is_busy: AtomicBool::new(past.open.is_some()),
+            is_cancelled: AtomicBool::new(
+                past.open.as_ref().is_some_and(|open| open.ends_as == Some(CANCELLED)),
+            ),
             open: Mutex::new(past.open),
             is_closing: AtomicBool::new(false),
             owns: AtomicBool::new(past.owns),
@@ -184,6 +213,8 @@ impl SessionStream {
             }
             self.shared.is_closing.store(true, Ordering::Relaxed);
         }
+        // A prompt that waits for the end of a cancelled one is not sent any more.
+        self.shared.answered.notify_waiters();
         self.said = None;
         // `await` fails only if the task panicked; then nothing is left to answer.
         let _broken = (&mut self.listening).await;
@@ -191,17 +222,7 @@ impl SessionStream {
 
     /// Waits shortly until no prompt is pending. Its session has already ended.
     pub(super) async fn settle(&self) {
-        let settled = async {
-            loop {
-                let mut answered = std::pin::pin!(self.shared.answered.notified());
-                // From here on no notification is missed.
-                answered.as_mut().enable();
-                if !self.is_busy() {
-                    return;
-                }
-                answered.await;
-            }
-        };
+        let settled = self.shared.answered_or(|| false);
         let _late = tokio::time::timeout(limits::ACP_POLLING_INTERVAL * 10, settled).await;
     }
 
@@ -225,6 +246,9 @@ async fn listen(
     mut heard: mpsc::Receiver<ClientMessage>,
 ) {
     while let Some(said) = heard.recv().await {
+        if matches!(said, ClientMessage::Prompt { .. }) {
+            shared.cancelled_is_answered().await;
+        }
         let is_closing = shared.is_closing.load(Ordering::Relaxed);
         let closed = || RpcError::new(INVALID_REQUEST, format!("session {} is being closed", shared.id));
         match said {
@@ -301,6 +325,7 @@ impl ConnectionContext {
         if brings_to_life {
             shared.owns.store(true, Ordering::Relaxed);
         }
+        shared.is_cancelled.store(false, Ordering::Relaxed);
         shared.is_busy.store(true, Ordering::Relaxed);
         let notify_from = watch.as_ref().and_then(TurnWatch::notify_from);
         let sent = open.insert(OpenPrompt { turn, rpc: rpc.clone(), ends_as: None, notify_from });
@@ -387,7 +412,8 @@ impl ConnectionContext {
     /// Cancels the current turn; the prompt is answered as cancelled.
     async fn cancel(&self, shared: &SessionStreamState) {
         if let Some(open) = shared.open.lock().await.as_mut() {
-            self.ends_as(shared, open, "cancelled");
+            self.ends_as(shared, open, CANCELLED);
+            shared.is_cancelled.store(true, Ordering::Relaxed);
         }
         if let Err(error) = self.supervisor.command(&shared.id, Command::CancelTurn).await {
             self.out.log("warn", format!("cannot cancel: {error}"));
@@ -405,85 +431,5 @@ impl ConnectionContext {
         }
         // An error means that the agent has already ended.
         let _ended = self.supervisor.stop(&shared.id, StopMode::Now).await;
-    }
-
-    /// Changes the mode, and the provider's settings if the mode requires that.
-    async fn set_mode(&self, shared: &SessionStreamState, mode: &str) -> Result<(), RpcError> {
-        let fault = |error: domain::Error| self.fault(&error);
-        self.check_may_answer().map_err(fault)?;
-        let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
-        let choice = modes::choose(snapshot.spec.provider, mode)?;
-        let said = |key: &String| snapshot.spec.provider_config.get(key).map_or("", String::as_str);
-        let changes = choice.provider_config.iter().any(|(key, value)| said(key) != value);
-        if changes {
-            self.change_launch(shared, &snapshot, choice.provider_config).await?;
-        }
-        self.supervisor.set_mode(&shared.id, choice.mode).await.map_err(fault)?;
-        if changes && choice.mode == snapshot.state.mode {
-            shared.resettle.notify_one();
-        }
-        self.evidence.report("session_mode_changed", shared.id.as_str(), &json!({"modeId": mode}));
-        Ok(())
-    }
-
-    /// Changes the agent's launch settings. A running agent is stopped; the next prompt starts it again.
-    async fn change_launch(
-        &self,
-        shared: &SessionStreamState,
-        snapshot: &Snapshot,
-        provider_config: BTreeMap<String, String>,
-    ) -> Result<(), RpcError> {
-        let fault = |error: domain::Error| self.fault(&error);
-        let turn = snapshot.state.turn.as_ref().map(|turn| turn.id);
-        if let Some(turn) = turn {
-            self.end_turn(shared, turn, "cancelled").await;
-        }
-        if snapshot.state.status.has_agent() {
-            match self.supervisor.stop(&shared.id, StopMode::Now).await {
-                Err(error) if error.code != domain::ErrorCode::AlreadyStopped => return Err(fault(error)),
-                _ => {}
-            }
-        }
-        let command = Command::Configure { provider_config };
-        self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
-    }
-
-    /// Changes the model after checking that the provider supports it.
-    async fn set_model(&self, shared: &SessionStreamState, model: &str) -> Result<(), RpcError> {
-        let fault = |error: domain::Error| self.fault(&error);
-        let snapshot = self.supervisor.snapshot(&shared.id).await.map_err(fault)?;
-        let model = if model == modes::DEFAULT_MODEL && snapshot.spec.provider != ProviderKind::ClaudeCode {
-            snapshot.spec.model.clone()
-        } else {
-            model.to_owned()
-        };
-        let mut spec = snapshot.spec.clone();
-        spec.model.clone_from(&model);
-        let provider = self.supervisor.providers().get(spec.provider).map_err(fault)?;
-        provider.check(&spec).map_err(fault)?;
-        if model == snapshot.state.model {
-            return Ok(());
-        }
-        let command = Command::SetModel { model };
-        self.supervisor.command(&shared.id, command).await.map(drop).map_err(fault)
-    }
-
-    /// Answers a request that changed a setting.
-    async fn answer_setting(
-        &self,
-        shared: &SessionStreamState,
-        rpc: &RpcId,
-        done: Result<(), RpcError>,
-        as_option: bool,
-    ) {
-        let answer = match done {
-            Ok(()) if as_option => match self.supervisor.snapshot(&shared.id).await {
-                Ok(snapshot) => Ok(json!({"configOptions": self.settings(&snapshot)["configOptions"]})),
-                Err(error) => Err(self.fault(&error)),
-            },
-            Ok(()) => Ok(json!({})),
-            Err(fault) => Err(fault),
-        };
-        self.answer(rpc, answer).await;
     }
 }

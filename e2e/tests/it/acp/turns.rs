@@ -9,6 +9,7 @@ use crate::stage::{Agent, script, stage, usual_scenarios};
 usual_scenarios!(
     an_editor_opens_a_session_prompts_and_hears_the_answer,
     a_turn_is_cancelled_and_the_next_one_works,
+    a_prompt_may_follow_a_cancel_at_once,
     a_permission_is_asked_and_allowed_once,
     a_call_is_told_with_kind_and_output,
     an_edit_is_told_with_its_place,
@@ -52,6 +53,29 @@ async fn a_turn_is_cancelled_and_the_next_one_works(agent: Agent) -> Result<()> 
     ensure!(editor.turn(&session, &text).await? == "end_turn");
     ensure!(editor.said(&session).contains("here again"));
     editor.tell("session/cancel", json!({"sessionId": session})).await?;
+    editor.close().await?;
+    stage.close().await
+}
+
+async fn a_prompt_may_follow_a_cancel_at_once(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut editor = editor(&stage, &[]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    // The first is cancelled while the agent starts, the second while it works.
+    for key in ["starting", "working"] {
+        let text = script(agent, key, &json!([[{"text": "begun"}, {"hang": true}]]));
+        let cancelled = editor.prompt(&session, &text).await?;
+        if key == "working" {
+            editor.chunk().await?;
+        }
+        editor.tell("session/cancel", json!({"sessionId": session})).await?;
+        let text = script(agent, "again", &json!([{"text": format!("after {key}")}]));
+        let next = editor.prompt(&session, &text).await?;
+        ensure!(editor.answer(cancelled).await?["result"]["stopReason"] == "cancelled");
+        let answer = editor.answer(next).await?;
+        ensure!(answer["result"]["stopReason"] == "end_turn", "{key}: {answer}");
+        ensure!(editor.said(&session).contains(&format!("after {key}")), "{key}: {:#?}", editor.seen);
+    }
     editor.close().await?;
     stage.close().await
 }
