@@ -27,4 +27,4 @@ pub use ::settings;
 pub use agent_process as process;
 pub use campaigns::{campaign, client_keys, environments};
 pub use session::{Applied, SessionHandle, Snapshot};
-pub use supervisor::{ImportedSession, ListedConversation, NewSession, Supervisor};
+pub use supervisor::{BegunSession, ImportedSession, ListedConversation, NewSession, Supervisor};

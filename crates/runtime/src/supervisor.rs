@@ -3,6 +3,7 @@
 
 mod commands;
 mod create;
+mod create_begun;
 mod create_once;
 mod fork;
 mod history_writer;
@@ -16,6 +17,7 @@ mod resources;
 mod weak;
 mod workers;
 
+pub use create_begun::BegunSession;
 pub use import::{ImportedSession, ListedConversation};
 pub use new_session::NewSession;
 pub use options::SupervisorOptions;

@@ -11,6 +11,7 @@ use tonic::Request;
 use wire::roz::v1 as pb;
 use wire::roz::v1::safety_service_server::SafetyService;
 
+use super::starting::CancelledStart;
 use super::{Roz, RpcResult, answer, limits};
 
 /// What the record of a task begins with that an emergency stop ended.
@@ -145,7 +146,7 @@ impl Roz {
 
     /// Ends a task that has not ended, and notes why.
     async fn stop_task(&self, mut row: TaskRow, reason: &str) -> Result<(), Error> {
-        if self.starting.cancel(&row.id) {
+        if self.starting.cancel(&row.id) != CancelledStart::None {
             // After the deadline the row says what there is.
             let _ = tokio::time::timeout(limits::TASK_START_WAIT, self.starting.over(&row.id)).await;
             row = self.supervisor.environments().task(&row.id).await?;

@@ -1,5 +1,5 @@
 //! Tasks whose agents are being started: who needs the session of such a task waits for it, and a cancel is remembered
-//! until there is something to cancel. In memory only: a start ends with its daemon.
+//! until there is a session to cancel. In memory only: a start ends with its daemon.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,22 @@ pub(crate) struct StartingTasks(Arc<Mutex<HashMap<String, StartingTask>>>);
 struct StartingTask {
     /// Its agent is being started; before that, it waits for its parent.
     is_launched: bool,
+    /// Its session is written down, and can be ended.
+    is_recorded: bool,
     is_cancelled: bool,
     /// Dropped when the start is over.
     over: watch::Sender<()>,
+}
+
+/// What a cancel found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CancelledStart {
+    /// The task is not being started.
+    None,
+    /// It has no session yet; the start ends with it.
+    Remembered,
+    /// Its agent is being started, and its session is to be ended.
+    Recorded,
 }
 
 /// One start; its end is the end of the start, whatever came of it.
@@ -27,14 +40,27 @@ pub(crate) struct TaskStart {
 impl StartingTasks {
     /// Notes that a task is being started.
     pub(crate) fn begin(&self, id: &str) -> TaskStart {
-        let task = StartingTask { is_launched: false, is_cancelled: false, over: watch::channel(()).0 };
+        let task = StartingTask {
+            is_launched: false,
+            is_recorded: false,
+            is_cancelled: false,
+            over: watch::channel(()).0,
+        };
         self.lock().insert(id.to_owned(), task);
         TaskStart { tasks: self.clone(), id: id.to_owned() }
     }
 
-    /// Remembers a cancel; false: the task is not being started.
-    pub(crate) fn cancel(&self, id: &str) -> bool {
-        self.lock().get_mut(id).map(|task| task.is_cancelled = true).is_some()
+    /// Notes that a task is cancelled, and returns who has to end it.
+    pub(crate) fn cancel(&self, id: &str) -> CancelledStart {
+        let mut tasks = self.lock();
+        let Some(task) = tasks.get_mut(id) else { return CancelledStart::None };
+        task.is_cancelled = true;
+        if task.is_recorded { CancelledStart::Recorded } else { CancelledStart::Remembered }
+    }
+
+    /// Whether a task is being started, or waits for its parent.
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Whether the agent of a task is being started.
@@ -65,9 +91,17 @@ impl TaskStart {
         !task.is_cancelled
     }
 
-    /// Ends the start; true: the task was cancelled meanwhile. A later cancel finds the session.
-    pub(crate) fn finish(self) -> bool {
-        self.tasks.lock().remove(&self.id).is_some_and(|task| task.is_cancelled)
+    /// Notes that the session is written down, where a cancel finds it; true: the task was cancelled before.
+    pub(crate) fn record(&self) -> bool {
+        let mut tasks = self.tasks.lock();
+        let Some(task) = tasks.get_mut(&self.id) else { return false };
+        task.is_recorded = true;
+        task.is_cancelled
+    }
+
+    /// Whether the task was cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.tasks.lock().get(&self.id).is_some_and(|task| task.is_cancelled)
     }
 }
 
@@ -82,19 +116,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_cancel_is_remembered_until_the_start_is_over() {
+    async fn a_cancel_is_remembered_until_there_is_a_session() {
         let tasks = StartingTasks::default();
-        assert!(!tasks.cancel("a") && !tasks.is_launched("a"));
+        assert!(tasks.cancel("a") == CancelledStart::None && !tasks.is_launched("a"));
         tasks.over("a").await;
         let start = tasks.begin("a");
         assert!(start.launch() && tasks.is_launched("a"));
-        assert!(tasks.cancel("a"));
-        let (waiting, also) = (tasks.clone(), tasks.clone());
+        assert_eq!(tasks.cancel("a"), CancelledStart::Remembered);
+        assert!(start.record() && start.is_cancelled());
+        assert_eq!(tasks.cancel("a"), CancelledStart::Recorded);
+        let waiting = tasks.clone();
         let waiter = tokio::spawn(async move { waiting.over("a").await });
         tokio::task::yield_now().await;
-        assert!(start.finish());
+        drop(start);
         waiter.await.unwrap();
-        assert!(!also.cancel("a"));
+        assert!(tasks.cancel("a") == CancelledStart::None && !tasks.contains("a"));
     }
 
     #[tokio::test]

@@ -1,29 +1,30 @@
 //! `TaskService`: prompts that run as separate sessions. A task's record holds what was requested; its
 //! progress is read from the session's journal.
 
-use std::sync::Arc;
+mod start;
+
 use std::time::Duration;
 
+use domain::Timestamp;
 use domain::limits::PROMPT_MAX_BYTES;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{
     Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, Status as SessionStatus, StopMode,
 };
-use domain::{Timeouts, Timestamp};
 use runtime::Snapshot;
 use runtime::environments::NewTask;
-use storage::environments::{EnvironmentRow, TaskRow};
+use storage::environments::TaskRow;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 use wire::roz::v1 as pb;
 use wire::roz::v1::task_service_server::TaskService;
 
-use super::starting::TaskStart;
-use super::stream::{session_in, waiting_permission};
+use super::starting::CancelledStart;
+use super::stream::waiting_permission;
 use super::{Roz, RpcResult, answer, from_wire, safety};
-use crate::limits;
+use start::TaskParent;
 use surface::client_key::client_key;
 use surface::peer::Signer;
 use surface::pump::Messages;
@@ -110,7 +111,7 @@ impl Roz {
                 if !parent.error.is_empty() {
                     return Err(no_session(&parent));
                 }
-                Some(parent)
+                Some(TaskParent { has_ended: self.has_ended(&parent).await?, row: parent })
             }
         };
         let new = NewTask {
@@ -129,86 +130,6 @@ impl Roz {
         let start = self.starting.begin(&row.id);
         tokio::spawn(async move { roz.run_task(start, task, &environment, timeout, parent).await });
         Ok(task_message(row, "pending"))
-    }
-
-    /// Starts the session of a task and stores its id, or the error. A task that is cancelled meanwhile ends at once.
-    async fn run_task(
-        &self,
-        start: TaskStart,
-        mut row: TaskRow,
-        environment: &EnvironmentRow,
-        timeout: Option<Duration>,
-        parent: Option<TaskRow>,
-    ) {
-        let parent = match parent {
-            Some(parent) => self.session_of(parent).await.map(Some),
-            None => Ok(None),
-        };
-        let started = match &parent {
-            Ok(parent) if start.launch() => self.start_task(&row, environment, timeout, parent.clone()).await,
-            Ok(_) => Err(Error::new(ErrorCode::WrongState, CANCELLED)),
-            Err(error) => Err(error.clone()),
-        };
-        let parent = parent.ok().flatten();
-        row.updated_at = host::clock::now();
-        match started {
-            Ok(snapshot) => row.session_id = snapshot.spec.id.to_string(),
-            Err(error) => row.error = error.to_string(),
-        }
-        let session = SessionId::new(row.session_id.as_str());
-        let title: String = row.prompt.chars().take(domain::limits::PREVIEW_MAX_CHARS).collect();
-        let task = row.id.clone();
-        if let Err(error) = self.supervisor.environments().put_task(row).await {
-            tracing::error!(task, %error, "cannot write down the session of a task");
-        }
-        // After the session is written down, so that every cancel finds the one or the other.
-        if start.finish()
-            && !session.as_str().is_empty()
-            && let Err(error) = self.end_session(&session, "").await
-        {
-            tracing::warn!(task, %error, "cannot cancel a task that was cancelled before it started");
-        }
-        if let Some(parent) = parent.filter(|_| !session.as_str().is_empty())
-            && let Err(error) = self.supervisor.tell_of_worker(&parent, &session, None, title).await
-        {
-            tracing::warn!(task, %error, "cannot tell a task of its worker");
-        }
-    }
-
-    /// Starts the session of a task.
-    async fn start_task(
-        &self,
-        row: &TaskRow,
-        environment: &EnvironmentRow,
-        timeout: Option<Duration>,
-        parent: Option<SessionId>,
-    ) -> Result<Arc<Snapshot>, Error> {
-        // Looked at again: the task is on record now, so that a stop from here on finds it.
-        safety::check_running(&self.environment(&environment.id).await?)?;
-        let model = from_wire::model(&environment.model);
-        let provider = self.provider(environment, &model)?;
-        let mut new = session_in(environment, provider, model.of(provider));
-        new.initial_message.clone_from(&row.prompt);
-        new.task_id.clone_from(&row.id);
-        new.timeout = timeout;
-        new.parent = parent;
-        let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
-        new.upkeep = Timeouts { idle_wait, ..new.upkeep };
-        let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
-        self.supervisor.create_prepared(new, vec![offered]).await
-    }
-
-    /// Returns the session of a task; waits for it while its agent is being started. An error if it has none.
-    pub(super) async fn session_of(&self, mut row: TaskRow) -> Result<SessionId, Error> {
-        if row.session_id.is_empty() && row.error.is_empty() {
-            // After the deadline the row says what there is.
-            let _ = tokio::time::timeout(limits::TASK_START_WAIT, self.starting.over(&row.id)).await;
-            row = self.supervisor.environments().task(&row.id).await?;
-        }
-        if row.session_id.is_empty() {
-            return Err(no_session(&row));
-        }
-        Ok(SessionId::new(row.session_id.as_str()))
     }
 
     /// Returns a task with its current status.
@@ -274,7 +195,10 @@ impl Roz {
         Ok(match self.supervisor.last_turn(&session).await? {
             Some(last) => {
                 let detail = if last.error.is_empty() { last.text } else { last.error };
-                (end_word(last.reason), detail)
+                // Whoever stopped the session ended its turn on purpose.
+                let was_stopped = snapshot.state.status == SessionStatus::Stopped;
+                let was_stopped = was_stopped && last.reason == EndReason::Interrupted;
+                (if was_stopped { "cancelled" } else { end_word(last.reason) }, detail)
             }
             None if snapshot.state.status.is_terminal() => ("failed", snapshot.state.error.clone()),
             None => ("running", String::new()),
@@ -291,12 +215,12 @@ impl Roz {
         Ok(is_final(self.status_word(row).await?))
     }
 
-    /// Cancels a task: at once, or as soon as its agent has started. One that did not start has ended already.
+    /// Cancels a task: at once, or as soon as it has a session. One that did not start has ended already.
     pub(super) async fn end_task(&self, id: &str, client_key: &str) -> Result<(), Error> {
         from_wire::uuid("id", id)?;
-        let is_starting = self.starting.cancel(id);
+        let is_remembered = self.starting.cancel(id) == CancelledStart::Remembered;
         let row = self.supervisor.environments().task(id).await?;
-        if is_starting || row.session_id.is_empty() {
+        if is_remembered || row.session_id.is_empty() {
             return Ok(());
         }
         self.end_session(&SessionId::new(row.session_id.as_str()), client_key).await

@@ -7,21 +7,18 @@ use std::sync::Arc;
 use domain::limits::{CONFIG_ENTRIES_MAX, CONFIG_VALUE_MAX_BYTES, NAME_MAX_CHARS, PROMPT_MAX_BYTES};
 use domain::resources::Enforcement;
 use domain::{
-    CampaignId, Command, Containment, Error, ErrorCode, EventKind, LaunchPolicy, Machine, Mode, ProviderKind,
-    Resource, ResourceLimits, SessionId, SessionSpec, Status, Timestamp, WhenBusy,
+    CampaignId, Command, Containment, Error, ErrorCode, EventKind, Machine, Mode, ProviderKind, Resource,
+    ResourceLimits, SessionId, SessionSpec, Status, Timestamp, WhenBusy,
 };
 
 use super::create_once::{take_budget, take_workers, working_dir};
-use super::history_writer::given_history;
 use super::names::WhenTaken;
 use super::{NewSession, Supervisor};
 use crate::campaign;
-use crate::client_keys::ClientKey;
-use crate::session::{ActorStart, Snapshot, audited, redactor};
+use crate::session::{ActorStart, Snapshot, audited};
 use crate::worktree::{SessionTree, Worktree, folder_below};
-use agent_port::conversations::EntryKind;
 use agent_port::environment;
-use host::{clock, failpoint, ids};
+use host::{clock, ids};
 use storage::campaigns::CampaignRow;
 use storage::client_keys::KeptKey;
 use storage::sessions::{self, SessionWrite, StateColumns, StoredEvent};
@@ -44,61 +41,6 @@ impl Supervisor {
         first_of_all: Vec<Command>,
     ) -> Result<Arc<Snapshot>, Error> {
         self.create_as(new, first_of_all, Vec::new(), None, WhenTaken::Number).await
-    }
-
-    pub(super) async fn create_as(
-        &self,
-        new: NewSession,
-        mut first_of_all: Vec<Command>,
-        history: Vec<EntryKind>,
-        key: Option<ClientKey>,
-        when_taken: WhenTaken,
-    ) -> Result<Arc<Snapshot>, Error> {
-        self.check_room()?;
-        let (launch, by) = (new.launch, new.by.clone());
-        let first = first_command(&new);
-        let (spec, made) = self.prepare(new, &mut first_of_all).await?;
-        let id = spec.id.clone();
-        let stays_idle = launch == LaunchPolicy::OnPrompt && matches!(first, Command::Start);
-        // Commits reach the disk in order. The commit of the first command therefore includes the record, and
-        // the session is unknown to everyone before that.
-        let durability =
-            if stays_idle && first_of_all.is_empty() { Durability::Synced } else { Durability::Soon };
-        let redact = redactor(self.inner.services.scrubber_of(&spec).cloned());
-        let history = given_history(history, &by, spec.created_at, redact.as_ref());
-        let inserted = self.insert_named(spec, history, key.as_ref(), when_taken, durability).await;
-        let row = match inserted {
-            Ok(Some(row)) => row,
-            not_inserted => {
-                if let Some(made) = made {
-                    self.worktrees().undo_for_session(&made).await;
-                }
-                not_inserted?;
-                // The same request came a moment ago, and creates the session.
-                let gone =
-                    || Error::new(ErrorCode::CreateFailed, "the session could not be started; try again");
-                return match &key {
-                    Some(key) => self.created_before(key).await?.ok_or_else(gone),
-                    None => Err(gone()),
-                };
-            }
-        };
-        failpoint!("create.stored");
-        let handle = self.spawn_actor(row, ActorStart::Idle);
-        for command in first_of_all {
-            if let Err(error) = self.command(&id, command).await {
-                // No client knows of the session yet, and it cannot become what was asked for.
-                self.delete(&id).await?;
-                return Err(error);
-            }
-        }
-        if stays_idle {
-            return Ok(handle.snapshot());
-        }
-        self.command(&id, first).await?;
-        let started = handle.started().await?;
-        check_started(&started)?;
-        Ok(started)
     }
 
     /// Creates a session under an id that was chosen before. Nothing starts it, and it is durable with what is written next.
@@ -134,7 +76,7 @@ impl Supervisor {
     }
 
     /// Checks a new session and makes its spec, and its working tree if it wants one. Adds what is to be done first.
-    async fn prepare(
+    pub(super) async fn prepare(
         &self,
         mut new: NewSession,
         first_of_all: &mut Vec<Command>,
@@ -397,7 +339,7 @@ struct SessionFolder {
     scrub: Option<bool>,
 }
 
-fn first_command(new: &NewSession) -> Command {
+pub(super) fn first_command(new: &NewSession) -> Command {
     if new.initial_message.is_empty() {
         return Command::Start;
     }

@@ -285,6 +285,57 @@ async fn a_task_answers_while_its_agent_starts() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_task_that_is_cancelled_while_its_agent_starts_does_nothing_nor_do_its_workers() -> Result<()> {
+    let agent = Agent::Scripted;
+    let stage = stage!(agent);
+    let project = stage.world.project().display().to_string();
+    let slow = r#"{"startup_delay_ms": "15000"}"#;
+    let slow =
+        ["environment", "create", "slow", "--dir", &project, "--provider", "scripted", "--config", slow];
+    let slow = stage.cli().json(&slow).await?["id"].as_str().context("no id was printed")?.to_owned();
+    let quick = environment(&stage).await?;
+    let never = stage.world.path("never");
+    for (environment, steps) in [
+        (slow, json!([{"text": "done although it was cancelled"}])),
+        (quick, json!([{"wait_file": never}, {"text": "done"}])),
+    ] {
+        let prompt = script(agent, "work", &steps);
+        let lead = tasks(&stage).create_task(new_task(&environment, &prompt)).await?.into_inner();
+        let worker = pb::CreateTaskRequest {
+            parent_task_id: Some(lead.id.clone()),
+            ..new_task(&environment, &prompt)
+        };
+        let worker = tasks(&stage).create_task(worker).await?.into_inner();
+        tasks(&stage).cancel_task(pb::CancelTaskRequest { id: lead.id.clone() }).await?;
+        for id in [lead.id, worker.id] {
+            assert_eq!(statuses(&stage, &id).await?.last().map(String::as_str), Some("cancelled"));
+        }
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_worker_that_runs_is_cancelled_with_its_task() -> Result<()> {
+    let agent = Agent::Scripted;
+    let stage = stage!(agent);
+    let environment = environment(&stage).await?;
+    let never = stage.world.path("never");
+    let prompt = script(agent, "work", &json!([{"wait_file": never}, {"text": "done"}]));
+    let lead = tasks(&stage).create_task(new_task(&environment, &prompt)).await?.into_inner();
+    let worker =
+        pb::CreateTaskRequest { parent_task_id: Some(lead.id.clone()), ..new_task(&environment, &prompt) };
+    let worker = tasks(&stage).create_task(worker).await?.into_inner();
+    let request = pb::StreamTaskStatusRequest { task_id: worker.id.clone() };
+    let mut running = tasks(&stage).stream_task_status(request).await?.into_inner();
+    while within("the worker", running.next()).await?.context("it ended")??.status != "running" {}
+    tasks(&stage).cancel_task(pb::CancelTaskRequest { id: lead.id.clone() }).await?;
+    for id in [lead.id, worker.id] {
+        assert_eq!(statuses(&stage, &id).await?.last().map(String::as_str), Some("cancelled"));
+    }
+    stage.close().await
+}
+
+#[tokio::test]
 async fn wrong_tasks_teams_and_hosts_are_refused_by_name() -> Result<()> {
     let stage = stage!(Agent::Scripted);
     let environment = environment(&stage).await?;
