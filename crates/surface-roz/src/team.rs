@@ -1,12 +1,13 @@
 //! `WatchTeam`: the activity of a task's workers, read from their journals, so that a late watcher misses
 //! nothing. The stream ends when the task and all its workers have ended.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::answer::AnswerText;
 use domain::turn::EndReason;
-use domain::{Error, ErrorCode, Event, EventKind, SessionId, any_event};
+use domain::{CallId, Error, ErrorCode, Event, EventKind, SessionId, any_event};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
 use tokio::sync::mpsc;
@@ -21,6 +22,9 @@ use storage::environments::TaskRow;
 use surface::follow::{self, FollowEnd, Follower};
 use surface::pump::{Flow, Messages};
 use surface::status;
+
+/// How workers work, in the publication's word.
+const MODE: &str = "react";
 
 type Sender = mpsc::Sender<Result<pb::TeamEvent, Status>>;
 
@@ -71,7 +75,8 @@ impl TeamMember {
             let mut member = self;
             let worker = member.worker_id().await;
             let view = WorkerView { worker, settled: false, answer: AnswerText::default() };
-            let mut feed = TeamFeed { member, view, sender: sender.clone(), may_have_ended: false };
+            let inside = InnerWorkers::default();
+            let mut feed = TeamFeed { member, view, inside, sender: sender.clone(), may_have_ended: false };
             let followed = match supervisor.events_after(&session, 0).await {
                 Ok(cursor) => follow::follow(cursor, &mut feed).await,
                 Err(error) => Err(error.into()),
@@ -113,6 +118,7 @@ impl TeamMember {
 struct TeamFeed {
     member: TeamMember,
     view: WorkerView,
+    inside: InnerWorkers,
     sender: Sender,
     /// An event said that the session has ended.
     may_have_ended: bool,
@@ -147,7 +153,7 @@ impl Follower for TeamFeed {
 impl TeamFeed {
     /// Sends the messages for one event. A worker with its own session is followed separately.
     async fn show(&mut self, kind: &EventKind) -> Result<(), FollowEnd> {
-        let Self { member: this, view, sender, .. } = self;
+        let Self { member: this, view, inside, sender, .. } = self;
         let mut bodies = Vec::new();
         if let EventKind::WorkerStarted { worker, .. } = kind
             && worker.starts_with(domain::id::SESSION_PREFIX)
@@ -161,7 +167,7 @@ impl TeamFeed {
             };
             tokio::spawn(member.send_events(sender.clone()));
         } else if this.is_lead {
-            own_worker(kind, &this.host, &this.task, &mut bodies);
+            inside.take(kind, &this.host, &this.task, &mut bodies);
         } else {
             view.take(kind, &this.host, &this.task, &mut bodies);
         }
@@ -172,28 +178,46 @@ impl TeamFeed {
     }
 }
 
-/// Reports a worker inside the lead's own agent.
-fn own_worker(kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
-    match kind {
-        EventKind::WorkerStarted { worker, .. } => out.push(Body::WorkerStarted(pb::WorkerStarted {
-            worker_id: worker.clone(),
-            host_id: host.to_owned(),
-        })),
-        EventKind::WorkerFinished { worker, ok, summary, .. }
-            if !worker.starts_with(domain::id::SESSION_PREFIX) =>
-        {
-            let worker_id = worker.clone();
-            out.push(if *ok {
-                Body::WorkerCompleted(pb::WorkerCompleted { worker_id, result: summary.clone() })
-            } else {
-                Body::WorkerFailed(pb::WorkerFailed { worker_id, reason: "model_error".to_owned() })
-            });
-            let (worker_id, parent_task_id) = (worker.clone(), task.to_owned());
-            out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
+/// The workers inside the lead's own agent, each by the call that started it.
+#[derive(Default)]
+struct InnerWorkers(HashMap<CallId, String>);
+
+impl InnerWorkers {
+    /// Converts an event of the lead's session.
+    fn take(&mut self, kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
+        match kind {
+            EventKind::WorkerStarted { worker, call, .. } => {
+                let (worker_id, host_id) = (worker.clone(), host.to_owned());
+                out.push(Body::WorkerStarted(pb::WorkerStarted { worker_id: worker_id.clone(), host_id }));
+                // It has one turn.
+                let mode = MODE.to_owned();
+                out.push(Body::WorkerPhase(pb::WorkerPhase { worker_id, phase: 1, mode }));
+                if let Some(call) = call {
+                    self.0.insert(call.clone(), worker.clone());
+                }
+            }
+            EventKind::ToolStarted { tool, parent: Some(parent), .. } => {
+                if let Some(worker) = self.0.get(parent) {
+                    let (worker_id, tool) = (worker.clone(), tool.clone());
+                    out.push(Body::WorkerToolCall(pb::WorkerToolCall { worker_id, tool }));
+                }
+            }
+            EventKind::WorkerFinished { worker, ok, summary, .. }
+                if !worker.starts_with(domain::id::SESSION_PREFIX) =>
+            {
+                let worker_id = worker.clone();
+                out.push(if *ok {
+                    Body::WorkerCompleted(pb::WorkerCompleted { worker_id, result: summary.clone() })
+                } else {
+                    Body::WorkerFailed(pb::WorkerFailed { worker_id, reason: "model_error".to_owned() })
+                });
+                let (worker_id, parent_task_id) = (worker.clone(), task.to_owned());
+                out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
+            }
+            any_event!(
+                life turn output request settings plan usage WorkerProgressed WorkerFinished report
+            ) => {}
         }
-        any_event!(
-            life turn output request settings plan usage WorkerProgressed WorkerFinished report
-        ) => {}
     }
 }
 
@@ -218,7 +242,7 @@ impl WorkerView {
             EventKind::TurnStarted { turn, .. } => {
                 self.settled = false;
                 let phase = super::to_wire::small(turn.0);
-                let mode = "react".to_owned();
+                let mode = MODE.to_owned();
                 out.push(Body::WorkerPhase(pb::WorkerPhase { worker_id, phase, mode }));
             }
             EventKind::ToolStarted { tool, .. } => {
@@ -282,6 +306,45 @@ mod tests {
             .map(|body| format!("{body:?}"))
             .map(|text| text.split('(').next().unwrap_or_default().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_worker_inside_the_agent_says_what_it_does() {
+        let call = |name: &str| CallId::new(name);
+        let started = |call: CallId, parent| EventKind::ToolStarted {
+            call,
+            tool: "Bash".to_owned(),
+            input: serde_json::json!({}),
+            title: String::new(),
+            parent,
+        };
+        let (worker, title) = ("a1".to_owned(), "look".to_owned());
+        let mut out = Vec::new();
+        let mut inside = InnerWorkers::default();
+        for kind in [
+            EventKind::WorkerStarted { worker, call: Some(call("task")), title },
+            started(call("own"), None),
+            started(call("unknown"), Some(call("other"))),
+            started(call("inner"), Some(call("task"))),
+        ] {
+            inside.take(&kind, "h", "t", &mut out);
+        }
+        let worker_id = "a1".to_owned();
+        assert_eq!(
+            out,
+            [
+                Body::WorkerStarted(pb::WorkerStarted {
+                    worker_id: worker_id.clone(),
+                    host_id: "h".to_owned()
+                }),
+                Body::WorkerPhase(pb::WorkerPhase {
+                    worker_id: worker_id.clone(),
+                    phase: 1,
+                    mode: "react".to_owned()
+                }),
+                Body::WorkerToolCall(pb::WorkerToolCall { worker_id, tool: "Bash".to_owned() }),
+            ]
+        );
     }
 
     fn ended(reason: EndReason) -> EventKind {

@@ -233,6 +233,32 @@ async fn real_claude_an_agent_has_workers_within_limits() -> Result<()> {
 }
 
 #[tokio::test]
+async fn real_claude_a_worker_inside_the_agent_says_what_it_does() -> Result<()> {
+    let agent = Agent::Claude;
+    let stage = stage!(agent);
+    let environment = environment_with(&stage, "free", &["--mode", "autonomous"]).await?;
+    let mut talk = Talk::start(&stage, start(&environment)).await?;
+    let request = pb::WatchTeamRequest { task_id: talk.session().into() };
+    let mut team = agents(&stage.clients).watch_team(request).await?.into_inner();
+    let bash = json!({"tool": "Bash", "input": {"command": "echo inner", "description": "say"}});
+    let prompt = script(agent, "inner", &json!([bash, {"text": "inner done"}]));
+    let input = json!({"description": "inner", "subagent_type": "general-purpose", "prompt": prompt});
+    let steps = json!([{"tool": "Task", "input": input}, {"text": "led"}]);
+    talk.prompt("m-1", &script(agent, "lead", &steps)).await?;
+    talk.turn().await?;
+    let mut seen = Vec::new();
+    while seen.last() != Some(&"exited") {
+        let event = within("an event of the team", team.next()).await?.context("it ended")??;
+        if let Some(Team::WorkerToolCall(call)) = &event.event {
+            assert_eq!(call.tool, "Bash");
+        }
+        seen.push(name(&event));
+    }
+    assert_eq!(seen, ["started", "phase", "call", "completed", "exited"]);
+    stage.close().await
+}
+
+#[tokio::test]
 async fn real_claude_a_worker_is_asked_for() -> Result<()> {
     let agent = Agent::Claude;
     let stage = stage!(agent);
