@@ -1,8 +1,9 @@
 //! `obey conformance`: checks a running daemon from outside, clause by clause of docs/spec/conformance.md, and prints a table.
 //! Works with any daemon that serves the published interfaces. Knows the clauses' ids; what is asked and expected is in
-//! `clauses`, how a request is sent in `request`.
+//! `clauses` and `grpc`, how a request is sent in `request`.
 
 mod clauses;
+mod grpc;
 mod request;
 
 use serde_json::json;
@@ -44,11 +45,11 @@ pub(super) async fn run(console: &mut Console, args: &ConformanceArgs) -> Result
     }
     probe.end().await;
     let failed = checked.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Failed(_))).count();
+    let held = checked.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Held)).count();
     if console.out.json {
         let rows = checked.iter().map(|(clause, verdict)| {
             json!({"id": clause.id, "clause": clause.text, "result": verdict.name(), "detail": verdict.detail()})
         });
-        let held = checked.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Held)).count();
         let rows: Vec<_> = rows.collect();
         console.out.json(&json!({"held": held, "failed": failed, "clauses": rows}))?;
     } else {
@@ -58,7 +59,8 @@ pub(super) async fn run(console: &mut Console, args: &ConformanceArgs) -> Result
             table.row(cells.map(str::to_owned).to_vec());
         }
         session::print_table(console, &table)?;
-        let text = format!("{} clauses checked, {failed} failed.", checked.len());
+        let skipped = checked.len() - held - failed;
+        let text = format!("{held} held, {failed} failed, {skipped} skipped.");
         console.out.note(TextStyle::Dim, &text)?;
     }
     Ok(if failed == 0 { Exit::OK } else { Exit::FAILED })

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::cli::Cli;
 use e2e::deadline::within;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::Bench;
 use crate::stage::{Agent, Stage, script, stage};
@@ -29,10 +29,17 @@ async fn conformance_holds_for_this_daemon() -> Result<()> {
     for arguments in [vec!["conformance"], vec!["conformance", "--address", &address]] {
         let checked = cli.json(&arguments).await?;
         let clauses = checked["clauses"].as_array().context("no clauses")?;
-        ensure!(checked["failed"] == 0 && clauses.len() > 20, "{arguments:?}: {checked:#}");
+        ensure!(checked["failed"] == 0 && clauses.len() > 30, "{arguments:?}: {checked:#}");
+        // Every interface that is reached over a listener.
+        for interface in ["L-", "B-", "Z-", "C-"] {
+            let of = |clause: &&Value| clause["id"].as_str().is_some_and(|id| id.starts_with(interface));
+            let held = clauses.iter().filter(of).filter(|clause| clause["result"] == "held").count();
+            ensure!(held > 2, "{interface}: {checked:#}");
+        }
     }
     let table = cli.ok(&["conformance", "--address", &address]).await?;
     ensure!(table.stdout.contains("C-28") && table.stdout.contains("held"), "{table:#?}");
+    ensure!(table.stderr.contains("0 failed, 0 skipped"), "{table:#?}");
     let nobody = cli.run(&["conformance", "--address", "127.0.0.1:1"]).await?;
     ensure!(nobody.code == Some(2) && nobody.stderr.contains("no daemon answers"), "{nobody:#?}");
     bench.end().await

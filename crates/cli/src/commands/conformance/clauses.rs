@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use client::connection::Client;
 use serde_json::{Value, json};
-use wire::obey::local::v1 as local;
 
 use super::request::{Answer, Target};
 
@@ -23,7 +22,18 @@ const fn clause(id: &'static str, text: &'static str) -> Clause {
 pub(super) const CLAUSES: &[Clause] = &[
     clause("L-10", "Ping answers"),
     clause("L-11", "GetState answers"),
+    clause("L-20", "CreateSession needs a registered campaign"),
     clause("L-40", "GetSession of an unknown id is OBEY-2010"),
+    clause("L-43", "ListSessions answers"),
+    clause("L-50", "SendMessage to an unknown session is OBEY-2010"),
+    clause("L-78", "StopSession of an unknown session is OBEY-2010"),
+    clause("B-10", "a conversation begins with a start, else a fatal error"),
+    clause("B-30", "ListSessions has pages and a total"),
+    clause("B-41", "calls about sessions that are not there are refused"),
+    clause("Z-15", "Pong answers Ping"),
+    clause("Z-01", "what comes before a start is no_session"),
+    clause("Z-03", "an unknown environment is invalid_argument"),
+    clause("Z-54", "ids of tasks are validated"),
     clause("C-05", "errors are JSON with a code and a status"),
     clause("C-06", "/health, /openapi.json and /docs are served"),
     clause("C-07", "TOOL.md and the schemas are served"),
@@ -130,10 +140,10 @@ pub(super) async fn check(id: &str, probe: &mut Probe) -> Verdict {
     if id == "C-67" && matches!(probe.target, Target::Unix(_)) {
         return Verdict::Skipped("over TCP only; name the daemon with --address");
     }
+    if let Some(verdict) = super::grpc::check(id, &probe.client).await {
+        return verdict;
+    }
     let outcome = match id {
-        "L-10" => ping(probe).await,
-        "L-11" => state(probe).await,
-        "L-40" => unknown_session(probe).await,
         "C-05" => errors_are_json(probe).await,
         "C-06" => documents(probe).await,
         "C-07" => schemas(probe).await,
@@ -156,28 +166,6 @@ pub(super) async fn check(id: &str, probe: &mut Probe) -> Verdict {
         _ => Err("nothing checks this clause".to_owned()),
     };
     outcome.map_or_else(Verdict::Failed, |()| Verdict::Held)
-}
-
-async fn ping(probe: &Probe) -> Outcome {
-    let answer = probe.client.daemon().ping(local::PingRequest::default()).await;
-    answer.map(drop).map_err(|status| status.to_string())
-}
-
-async fn state(probe: &Probe) -> Outcome {
-    let answer = probe.client.daemon().get_state(local::StateRequest::default()).await;
-    answer.map(drop).map_err(|status| status.to_string())
-}
-
-async fn unknown_session(probe: &Probe) -> Outcome {
-    let session_id = "sess_01AAAAAAAAAAAAAAAAAAAAAAAA".to_owned();
-    let request = local::GetSessionRequest { session_id };
-    match probe.client.daemon().get_session(request).await {
-        Err(status) if status.code() == tonic::Code::NotFound && status.message().contains("OBEY-2010") => {
-            Ok(())
-        }
-        Err(status) => Err(status.to_string()),
-        Ok(_) => Err("it was found".to_owned()),
-    }
 }
 
 async fn errors_are_json(probe: &Probe) -> Outcome {
