@@ -11,8 +11,10 @@ pub mod metric;
 pub mod process_look;
 pub mod process_tree;
 pub mod project_file;
+mod user_name;
 
 pub use ids::session as new_session_id;
+pub use user_name::own_user_name;
 
 /// Returns the user this daemon runs as.
 #[allow(unsafe_code)]

@@ -36,7 +36,7 @@ impl GrantService for Obey {
     ) -> Result<Response<pb::Grant>, Status> {
         let signer = Signer::of(request.extensions());
         let request = request.into_inner();
-        let by = signer.sign(signed(request.revoked_by));
+        let by = signer.sign(request.revoked_by);
         self.answer_with_grant(self.supervisor.grants().revoke(&request.id, by).await)
     }
 
@@ -84,13 +84,9 @@ impl Obey {
             _ => None,
         };
         let grant = grant(wanted)?;
-        let by = signer.sign(signed(request.given_by));
+        let by = signer.sign(request.given_by);
         self.supervisor.grants().add(session.as_ref(), grant, reason, by).await
     }
-}
-
-fn signed(by: String) -> String {
-    if by.is_empty() { "obey.v1".to_owned() } else { by }
 }
 
 /// Parses a grant to be added.

@@ -28,7 +28,7 @@ impl ImportService for Obey {
         &self,
         request: Request<pb::ImportRequest>,
     ) -> Result<Response<pb::ImportResponse>, Status> {
-        let by = Signer::of(request.extensions()).sign("obey.v1".to_owned());
+        let by = Signer::of(request.extensions()).name();
         let request = request.into_inner();
         let imported = match provider(&request.provider) {
             Ok(only) => self.supervisor.import(only, &request.conversation_id, &by).await,

@@ -68,7 +68,7 @@ impl LocalDaemonService for Obey {
             .map_err(|error| status::grpc(&error))?;
         let parent = super::sessions::parent_of(&request);
         let (key, caller) = (client_key(request.metadata()), surface::peer::caller(request.extensions()));
-        answer(self.create(request.into_inner(), parent, &caller, &key).await)
+        answer(self.create(request.into_inner(), parent, (&caller, signer.name()), &key).await)
     }
 
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::SessionInfo> {
@@ -96,8 +96,9 @@ impl LocalDaemonService for Obey {
         &self,
         request: Request<pb::SendMessageRequest>,
     ) -> RpcResult<Self::SendMessageStream> {
+        let by = Signer::of(request.extensions()).name();
         let key = client_key(request.metadata());
-        answer(self.send(request.into_inner(), &key).await)
+        answer(self.send(request.into_inner(), by, &key).await)
     }
 
     async fn stop_session(

@@ -25,7 +25,7 @@ impl PlanService for Obey {
         &self,
         request: Request<pb::RunPlanRequest>,
     ) -> Result<Response<pb::RunPlanResponse>, Status> {
-        let by = Signer::of(request.extensions()).sign("obey.v1".to_owned());
+        let by = Signer::of(request.extensions()).name();
         let caller = surface::peer::caller(request.extensions());
         let request = request.into_inner();
         // A PATH chooses the programs that run: only the user at this machine has one that means something here.

@@ -10,9 +10,6 @@ use super::local::answer;
 use super::{Obey, from_wire, to_wire};
 use surface::peer::Signer;
 
-/// The `by` field of this surface's changes in the journal.
-const BY: &str = "obey.v1";
-
 #[tonic::async_trait]
 impl QueueService for Obey {
     async fn add(
@@ -132,5 +129,5 @@ fn entry(queued: &QueuedPrompt) -> pb::QueuedPrompt {
 }
 
 fn by<T>(request: &Request<T>) -> String {
-    Signer::of(request.extensions()).sign(BY.to_owned())
+    Signer::of(request.extensions()).name()
 }

@@ -65,7 +65,7 @@ impl Obey {
             message: answer.message,
             updated_input: from_wire::json("updated_input_json", &answer.updated_input_json)?,
             grant,
-            by: signer.sign_answer(signed(answer.answered_by))?,
+            by: signer.sign_answer(answer.answered_by)?,
         };
         self.settle(&id, request, command, &answer.client_key).await
     }
@@ -83,7 +83,7 @@ impl Obey {
         let command = Command::Answer {
             request,
             answers: from_wire::string_map(answer.answers),
-            by: signer.sign_answer(signed(answer.answered_by))?,
+            by: signer.sign_answer(answer.answered_by)?,
         };
         self.settle(&id, request, command, &answer.client_key).await
     }
@@ -106,10 +106,6 @@ impl Obey {
             settled_by_this_answer: !applied.events.is_empty(),
         })
     }
-}
-
-fn signed(by: String) -> String {
-    if by.is_empty() { "obey.v1".to_owned() } else { by }
 }
 
 /// Returns the requests of a session: the settled ones first, if wanted, then the pending ones.

@@ -10,9 +10,6 @@ use super::local::answer;
 use super::{Obey, from_wire, to_wire};
 use surface::peer::Signer;
 
-/// The `by` field of this surface's changes in the journal.
-const BY: &str = "obey.v1";
-
 #[tonic::async_trait]
 impl SessionService for Obey {
     async fn fork(
@@ -152,5 +149,5 @@ impl Obey {
 }
 
 fn by<T>(request: &Request<T>) -> String {
-    Signer::of(request.extensions()).sign(BY.to_owned())
+    Signer::of(request.extensions()).name()
 }

@@ -28,9 +28,6 @@ const RESOURCES_KEY: &str = "obey-resources";
 /// Metadata key by which the daemon says by what limits hold.
 const ENFORCEMENT_KEY: &str = "obey-enforcement";
 
-/// How prompts of this surface are signed in the journal.
-pub(super) const BY: &str = "obey.local";
-
 /// Returns the parent session a request names, if any.
 pub(super) fn parent_of<T>(request: &Request<T>) -> Option<String> {
     let value = request.metadata().get(PARENT_KEY)?.to_str().ok()?;
@@ -80,7 +77,7 @@ impl Obey {
         &self,
         request: pb::CreateSessionRequest,
         parent: Option<String>,
-        caller: &Caller,
+        (caller, by): (&Caller, String),
         client_key: &str,
     ) -> Result<pb::CreateSessionResponse, Error> {
         // A PATH chooses the programs that run: only the user at this machine has one that means something here.
@@ -90,7 +87,7 @@ impl Obey {
                 "is taken only from this machine's user; leave it out, and the session has the daemon's own",
             ));
         }
-        let new = from_wire::new_session(request, parent, BY.to_owned())?;
+        let new = from_wire::new_session(request, parent, by)?;
         let created = self.supervisor.create_once(new, client_key).await?;
         Ok(pb::CreateSessionResponse { session: Some(to_wire::session_info(&created)) })
     }
@@ -158,6 +155,7 @@ impl Obey {
     pub(super) async fn send(
         &self,
         request: pb::SendMessageRequest,
+        by: String,
         client_key: &str,
     ) -> Result<Messages<pb::SessionActivityEvent>, Error> {
         let id = from_wire::session_id(&request.session_id)?;
@@ -165,7 +163,7 @@ impl Obey {
             text: from_wire::message(request.message)?,
             attachments: Vec::new(),
             when_busy: WhenBusy::Refuse,
-            by: BY.to_owned(),
+            by,
         };
         let applied = self.supervisor.command_once(&id, command, client_key).await?;
         let after = applied.events.last().map_or(0, |event| event.seq);

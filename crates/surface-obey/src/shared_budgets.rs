@@ -10,9 +10,6 @@ use wire::obey::v1::budget_service_server::BudgetService;
 use super::Obey;
 use super::local::answer;
 
-/// The `by` field of this surface's changes in the journal.
-const BY: &str = "obey.v1";
-
 #[tonic::async_trait]
 impl BudgetService for Obey {
     async fn list(
@@ -26,7 +23,7 @@ impl BudgetService for Obey {
         &self,
         request: Request<pb::SetSharedBudgetRequest>,
     ) -> Result<Response<pb::SharedBudget>, Status> {
-        let by = Signer::of(request.extensions()).sign(BY.to_owned());
+        let by = Signer::of(request.extensions()).name();
         answer(self.set_shared_budget(request.into_inner(), by).await)
     }
 }

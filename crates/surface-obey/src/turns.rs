@@ -11,9 +11,6 @@ use super::{Obey, from_wire};
 use runtime::Applied;
 use surface::peer::Signer;
 
-/// The `by` field of this surface's prompts in the journal.
-const BY: &str = "obey.v1";
-
 #[tonic::async_trait]
 impl TurnService for Obey {
     async fn prompt(
@@ -67,8 +64,7 @@ impl Obey {
         };
         let attachments = from_wire::attachments(request.attachments)?;
         self.check_attachments(&id, &attachments).await?;
-        let command =
-            Command::Prompt { text: request.text, attachments, when_busy, by: signer.sign(BY.to_owned()) };
+        let command = Command::Prompt { text: request.text, attachments, when_busy, by: signer.name() };
         let applied = self.supervisor.command_once(&id, command, &request.client_key).await?;
         Ok(told(&applied))
     }

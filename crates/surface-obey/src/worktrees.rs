@@ -147,7 +147,7 @@ impl WorktreeService for Obey {
         &self,
         request: Request<pb::WorktreeAllowSetupRequest>,
     ) -> Result<Response<pb::WorktreeSetup>, Status> {
-        let by = Signer::of(request.extensions()).sign("obey.v1".to_owned());
+        let by = Signer::of(request.extensions()).name();
         let request = request.into_inner();
         let allowed = match tree_name(request.tree) {
             Ok(tree) => self.supervisor.worktrees().allow_setup(&tree, &request.hash, &by).await,

@@ -142,7 +142,11 @@ fn of_turn(kind: &EventKind) -> Row {
         EventKind::InterruptRequested { turn, .. } => {
             Row::new("cancel", TextStyle::Warn, format!("{turn} was told to end"))
         }
-        EventKind::MessageAdded { text, .. } => Row::new("message", TextStyle::Bold, text),
+        EventKind::MessageAdded { text, by, .. } => {
+            let by = author::shown(by);
+            let text = if by.is_empty() { text.clone() } else { format!("by {by}: {text}") };
+            Row::new("message", TextStyle::Bold, text)
+        }
         EventKind::TextDelta { text, .. } => Row::new("text", TextStyle::Plain, text),
         EventKind::ThinkingDelta { text, .. } => Row::new("thinking", TextStyle::Dim, text),
         EventKind::ToolStarted { tool, input, title, .. } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::usage::Usage;
-use domain::{CallId, EventKind, Status, any_event};
+use domain::{CallId, EventKind, Status, any_event, author};
 use tokio::time::Instant;
 
 use crate::limits;
@@ -133,7 +133,7 @@ impl LiveView {
                 self.usage.add(usage);
                 Ok(())
             }
-            EventKind::MessageAdded { text, .. } => self.prompt_row(out, event, text),
+            EventKind::MessageAdded { text, by, .. } => self.prompt_row(out, event, text, by),
             EventKind::StatusChanged {
                 to: Status::Created | Status::Starting | Status::Running | Status::Working,
                 ..
@@ -151,10 +151,10 @@ impl LiveView {
             | EventKind::SessionCreated { .. }
             | EventKind::AgentStarted { .. }
             | EventKind::Unparsed { .. } => Ok(()),
-            EventKind::TurnStarted { prompt, .. } => {
+            EventKind::TurnStarted { prompt, by, .. } => {
                 self.begin_turn();
                 self.began_at = event.at;
-                self.prompt_row(out, event, prompt)
+                self.prompt_row(out, event, prompt, by)
             }
             any_event!(
                 StatusChanged AgentExited AgentLogged Restarted InterruptRequested GrantsChanged Renamed
@@ -311,8 +311,8 @@ impl LiveView {
         out.say(style, &format!("✗ the turn {}{because} ({took}{usage})", end_phrase(reason)))
     }
 
-    /// Shows what was asked of the agent: all of it on a terminal, where one reads a conversation.
-    fn prompt_row(&mut self, out: &mut Output, event: &LogEvent, text: &str) -> Result<()> {
+    /// Shows what was asked of the agent, and by whom: all of it on a terminal, where one reads a conversation.
+    fn prompt_row(&mut self, out: &mut Output, event: &LogEvent, text: &str, by: &str) -> Result<()> {
         if !out.err_is_terminal() || text.is_empty() {
             return self.note_row(out, event);
         }
@@ -320,7 +320,10 @@ impl LiveView {
             let mark = if at == 0 { "> " } else { "  " };
             out.note(TextStyle::Bold, &format!("{mark}{line}"))?;
         }
-        Ok(())
+        match author::shown(by) {
+            "" => Ok(()),
+            by => out.note(TextStyle::Dim, &format!("  by {by}")),
+        }
     }
 
     fn note_row(&mut self, out: &mut Output, event: &LogEvent) -> Result<()> {

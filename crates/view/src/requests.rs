@@ -1,6 +1,5 @@
 //! The rows of requests, and the words of their ends.
 
-use domain::author;
 use domain::permission::{PermissionAdvice, Proposal};
 use domain::request::{Question, RequestOutcome, RequestSubject};
 use serde_json::Value;
@@ -95,11 +94,6 @@ pub(crate) fn outcome_text(outcome: &RequestOutcome) -> String {
 /// Returns how a call was permitted, for the call's own row.
 pub(crate) fn permission_text(outcome: &str, by: &str) -> String {
     if by.is_empty() { outcome.to_owned() } else { format!("{outcome} by {by}") }
-}
-
-/// Leaves out what identifies a connection.
-pub(crate) fn person(by: &str) -> String {
-    author::shown(by).to_owned()
 }
 
 fn proposal_row(proposal: &Proposal) -> ProposalRow {

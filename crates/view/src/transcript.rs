@@ -7,7 +7,7 @@ mod others;
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::turn::TurnOrigin;
-use domain::{EventKind, Timestamp, any_event};
+use domain::{EventKind, Timestamp, any_event, author};
 
 use crate::header::{self, SessionHeader};
 use crate::row::{AttachmentRow, CallState, Row, RowBody, TurnUsage};
@@ -286,7 +286,7 @@ impl Step<'_> {
                     },
                     added: false,
                     text: prompt.clone(),
-                    by: requests::person(by),
+                    by: author::shown(by).to_owned(),
                     attachments: attachments.iter().map(attachment).collect(),
                 }
             }
@@ -295,7 +295,7 @@ impl Step<'_> {
                 origin: "client",
                 added: true,
                 text: text.clone(),
-                by: requests::person(by),
+                by: author::shown(by).to_owned(),
                 attachments: Vec::new(),
             },
             any_event!(
@@ -397,7 +397,8 @@ impl Step<'_> {
 
     fn request_settled(&mut self, kind: &EventKind) {
         let EventKind::RequestSettled { request, outcome, by, message, .. } = kind else { return };
-        let (id, outcome, by) = (request.to_string(), requests::outcome_text(outcome), requests::person(by));
+        let (id, outcome, by) =
+            (request.to_string(), requests::outcome_text(outcome), author::shown(by).to_owned());
         let (seq, at) = (self.seq, self.at);
         let transcript = &mut *self.transcript;
         transcript.header.open_requests.retain(|open| *open != id);

@@ -10,11 +10,16 @@ pub(crate) const KEPT_HERE: &str = "may not answer requests, because its key is 
                                     answer in a terminal here, or pair again with: obey device add --role ROLE --same-host";
 
 /// Signs what a device does, for the journal: who it is and from where come first, what the client says of itself after.
-/// A page signs with its own name alone. What others sign stays as it is.
+/// A page signs with its own name alone. What others sign stays as it is; where they name nobody, it is who calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signer {
     #[default]
-    Claimed,
+    Unknown,
+    /// The daemon's own user.
+    User,
+    /// Another user of this machine, with the daemon's token.
+    Token,
+    Agent(String),
     Device(String),
     /// A device that may not answer requests ([`MayAnswer::KeyIsKeptHere`]).
     DeviceKeptHere(String),
@@ -29,7 +34,10 @@ impl Signer {
         let device = match caller(extensions) {
             Caller::Device(device) => device,
             Caller::ApiKey(key) => return Self::ApiKey(format!("key {}", key.name)),
-            _ => return Self::Claimed,
+            Caller::User => return Self::User,
+            Caller::Token => return Self::Token,
+            Caller::Agent(session) => return Self::Agent(format!("agent of {session}")),
+            Caller::Unknown | Caller::Page => return Self::Unknown,
         };
         if device.kind == DeviceKind::Page {
             return Self::Page(format!("web/{}", device.name));
@@ -43,14 +51,29 @@ impl Signer {
         }
     }
 
+    /// Signs with what the client says of itself.
     pub fn sign(&self, claimed: String) -> String {
         match self {
-            Self::Claimed => claimed,
+            _ if claimed.is_empty() => self.name(),
+            Self::Unknown | Self::User | Self::Token | Self::Agent(_) => claimed,
             Self::Page(page) => page.clone(),
-            Self::ApiKey(key) if claimed.is_empty() => key.clone(),
-            Self::ApiKey(key) => format!("{key} ({claimed})"),
-            Self::Device(device) | Self::DeviceKeptHere(device) if claimed.is_empty() => device.clone(),
-            Self::Device(device) | Self::DeviceKeptHere(device) => format!("{device} ({claimed})"),
+            Self::ApiKey(name) | Self::Device(name) | Self::DeviceKeptHere(name) => {
+                format!("{name} ({claimed})")
+            }
+        }
+    }
+
+    /// Signs where the client says nothing of itself: people read who wrote a prompt, not by which interface.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Unknown => "unknown".to_owned(),
+            Self::User => host::own_user_name().to_owned(),
+            Self::Token => "another user".to_owned(),
+            Self::Agent(name)
+            | Self::Page(name)
+            | Self::ApiKey(name)
+            | Self::Device(name)
+            | Self::DeviceKeptHere(name) => name.clone(),
         }
     }
 
@@ -75,5 +98,26 @@ impl Signer {
     pub fn check_may_answer(&self) -> Result<(), Error> {
         let Self::DeviceKeptHere(device) = self else { return Ok(()) };
         Err(Error::new(ErrorCode::NotAllowed, format!("{device} {KEPT_HERE}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_calls_is_named_for_people_and_a_page_by_its_device_alone() {
+        let person = host::own_user_name();
+        for (signer, alone, with_a_name) in [
+            (Signer::User, person, "ada"),
+            (Signer::Agent("agent of sess_1".to_owned()), "agent of sess_1", "ada"),
+            (Signer::Page("web/chrome-linux".to_owned()), "web/chrome-linux", "web/chrome-linux"),
+            (Signer::Device("device laptop".to_owned()), "device laptop", "device laptop (ada)"),
+            (Signer::ApiKey("key ci".to_owned()), "key ci", "key ci (ada)"),
+        ] {
+            assert_eq!(signer.name(), alone);
+            assert_eq!(signer.sign(String::new()), alone);
+            assert_eq!(signer.sign("ada".to_owned()), with_a_name);
+        }
     }
 }

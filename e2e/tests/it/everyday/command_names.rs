@@ -194,3 +194,28 @@ async fn ending(cli: &Cli) -> Result<()> {
     assert!(!all.contains(&"copy".to_owned()) && !all.contains(&"second".to_owned()), "{all:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn prompts_are_signed_by_the_person_who_wrote_them() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let cli = stage.cli();
+    let person = std::process::Command::new("id").arg("-un").output()?.stdout;
+    let person = String::from_utf8(person)?.trim().to_owned();
+    let prompt = |text: &str| script(Agent::Scripted, text, &json!([{"text": "Done."}]));
+    let made = cli.json(&["run", &prompt("first"), "-p", "scripted", "--name", "worker", "--detach"]).await?;
+    let id = made["session_id"].as_str().context("an id")?;
+    cli.ok(&["wait", "worker"]).await?;
+    cli.ok(&["send", "worker", &prompt("second")]).await?;
+    let go = stage.world.path("go");
+    let waits = script(Agent::Scripted, "third", &json!([{"wait_file": go}]));
+    cli.ok(&["send", "worker", &waits, "--no-wait"]).await?;
+    cli.ok(&["queue", "add", "worker", &prompt("fourth")]).await?;
+    stage.world.touch("go")?;
+    stage.wait_for(id, "turn_started", |event| event["turn"] == "turn_4").await?;
+    let log = cli.ok(&["logs", "worker"]).await?.stdout;
+    for turn in 1..=4 {
+        assert!(log.contains(&format!("turn_{turn} by {person}: ")), "turn {turn} by {person} in:\n{log}");
+    }
+    assert!(log.contains(&format!("was queued by {person}")), "{log}");
+    stage.close().await
+}
