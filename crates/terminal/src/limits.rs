@@ -27,6 +27,12 @@ pub const PROMPT_POLL: Duration = Duration::from_millis(30);
 /// Lines that wait to be printed above the prompt line.
 pub const PRINTED_AHEAD: usize = 1024;
 
+/// Rows of unfinished text that are shown: most of a paragraph, and little of a small terminal.
+pub const UNFINISHED_ROWS_MAX: usize = 6;
+
+/// Bytes of unfinished text that are rendered with every piece: more than those rows have.
+pub const UNFINISHED_MAX_BYTES: usize = 4 * 1024;
+
 /// Texts that the prompt line remembers.
 pub const HISTORY_MAX: usize = 1_000;
 

@@ -5,6 +5,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::highlight::CodeHighlighter;
+use crate::limits;
 use crate::output::TextStyle;
 
 /// A line of styled pieces.
@@ -73,6 +74,20 @@ impl MarkdownStream {
         lines
     }
 
+    /// Returns the end of the text that is not complete yet, as it looks so far.
+    pub fn unfinished(&self) -> Vec<StyledLine> {
+        let partial = tail(&self.partial, limits::UNFINISHED_MAX_BYTES);
+        // What may become a fence is no text.
+        let is_fence = partial.trim_start().starts_with("``") || partial.trim_start().starts_with("~~~");
+        let partial = if is_fence { "" } else { partial };
+        if self.code.is_some() {
+            let line = || vec![(TextStyle::Plain, format!("  {partial}"))];
+            return if partial.trim().is_empty() { Vec::new() } else { vec![line()] };
+        }
+        let block = format!("{}{partial}", tail(&self.block, limits::UNFINISHED_MAX_BYTES));
+        if block.trim().is_empty() { Vec::new() } else { render_block(&block, self.width) }
+    }
+
     fn line(&mut self, line: &str, lines: &mut Vec<StyledLine>) {
         if let Some(open) = &mut self.code {
             if line.trim().starts_with(&open.fence) && line.trim().trim_start_matches(&open.fence).is_empty()
@@ -117,13 +132,22 @@ impl MarkdownStream {
         }
         let block = std::mem::take(&mut self.block);
         self.after_blank = false;
-        // A table is aligned by whoever wrote it.
-        if block.trim_start().starts_with('|') {
-            lines.extend(block.lines().map(|line| vec![(TextStyle::Plain, line.to_owned())]));
-            return;
-        }
-        lines.extend(BlockRenderer::new(self.width, indent_of(&block)).render(&block));
+        lines.extend(render_block(&block, self.width));
     }
+}
+
+fn render_block(block: &str, width: usize) -> Vec<StyledLine> {
+    // A table is aligned by whoever wrote it.
+    if block.trim_start().starts_with('|') {
+        return block.lines().map(|line| vec![(TextStyle::Plain, line.to_owned())]).collect();
+    }
+    BlockRenderer::new(width, indent_of(block)).render(block)
+}
+
+/// Returns the last bytes of a text, from the beginning of a character on.
+pub fn tail(text: &str, max_bytes: usize) -> &str {
+    let start = (text.len().saturating_sub(max_bytes)..=text.len()).find(|at| text.is_char_boundary(*at));
+    &text[start.unwrap_or(text.len())..]
 }
 
 /// Returns the fence and the language of a line that begins code.
@@ -379,5 +403,27 @@ mod tests {
         assert_eq!(plain(&render("- a\n  - b\n    - c", 40)), ["• a", "  • b", "    • c"]);
         let table = "| a | b |\n|---|---|\n| 1 | 2 |";
         assert_eq!(plain(&render(table, 40)), table.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_not_complete_is_shown_as_it_looks_so_far() {
+        let plain = |stream: &MarkdownStream| -> Vec<String> {
+            let text = |line: StyledLine| line.into_iter().map(|(_, text)| text).collect();
+            stream.unfinished().into_iter().map(text).collect()
+        };
+        let mut stream = MarkdownStream::new(30);
+        assert!(plain(&stream).is_empty());
+        assert!(stream.push("The **answer").is_empty());
+        assert_eq!(plain(&stream), ["The **answer"]);
+        assert!(stream.push("** is forty-two, and\nmore").is_empty());
+        assert_eq!(plain(&stream), ["The answer is forty-two, and", "more"]);
+        assert_eq!(stream.push(".\n\n``").len(), 3, "the paragraph and the blank line after it");
+        assert!(plain(&stream).is_empty(), "what may become a fence is no text");
+        stream.push("`rust\nlet x");
+        assert_eq!(plain(&stream), ["  let x"]);
+        stream.push(" = 1;\n```\n");
+        assert!(plain(&stream).is_empty());
+        stream.push(&"ö".repeat(100_000));
+        assert!(stream.unfinished().len() < 200, "only the end of a long text is rendered");
     }
 }

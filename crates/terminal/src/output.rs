@@ -3,6 +3,7 @@
 //! that ends the command silently.
 
 mod style;
+mod unfinished;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -361,6 +362,10 @@ impl Output {
     /// Shows the status line, only on a terminal and only if no line is incomplete. The next output replaces
     /// it.
     pub fn status(&mut self, text: &str) -> Result<(), Failure> {
+        self.status_in(TextStyle::Dim, text)
+    }
+
+    fn status_in(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if let Some(prompt) = &self.prompt {
             prompt.set_status(&clean(text, true));
             return Ok(());
@@ -372,7 +377,7 @@ impl Output {
         let room = self.width.unwrap_or(DEFAULT_WIDTH).saturating_sub(1);
         let text = client::format::shorten(&clean(text, true), room);
         self.err.to.write_all(b"\r\x1b[2K")?;
-        self.err.write(TextStyle::Dim, &text)?;
+        self.err.write(style, &text)?;
         self.status_shown = true;
         Ok(self.err.to.flush()?)
     }

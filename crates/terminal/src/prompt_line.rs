@@ -31,6 +31,12 @@ struct Shown {
     status: String,
     /// What can be answered now; empty: a message is expected.
     question: String,
+    /// Rows of text that is not complete yet; each fits into one row of the terminal.
+    unfinished: Vec<String>,
+    /// Those that the next paint shows: the same for all of one paint.
+    painting: Vec<String>,
+    /// How many of them are on the screen.
+    painted_rows: usize,
     /// The slash commands that can be completed.
     commands: Vec<String>,
     /// Whether something is typed.
@@ -104,6 +110,16 @@ impl PromptHandle {
         }
     }
 
+    /// Shows rows of text that is not complete yet above the typed text; none: all is complete.
+    pub fn set_unfinished(&self, rows: Vec<String>) {
+        let mut shown = lock(&self.shown);
+        if shown.unfinished != rows {
+            shown.unfinished = rows;
+            drop(shown);
+            (self.repaint)();
+        }
+    }
+
     /// Sets the slash commands that are completed.
     pub fn set_commands(&self, commands: Vec<String>) {
         lock(&self.shown).commands = commands;
@@ -129,6 +145,7 @@ impl PromptLine {
         let above = Arc::new(above);
         let mut editor = editor(place, &shown)
             .with_highlighter(Box::new(PaintedText(above.clone())))
+            .with_transient_prompt(Box::new(SentPrompt(shown.clone())))
             .with_external_printer(printer)
             .with_break_signal(release.clone());
         let signal = editor.repaint_signal();
@@ -216,6 +233,8 @@ impl PromptThread {
                     if !had_text {
                         // Full: a press is pending already.
                         let _pending = self.presses.try_send(());
+                        // The editor leaves what it has painted, and paints all of it again below.
+                        above::erase_painted(&self.shown);
                     }
                 }
                 Ok(Signal::ExternalBreak(_)) if !std::mem::take(&mut lock(&self.shown).is_released) => {
@@ -312,20 +331,22 @@ struct ShownPrompt {
 
 impl Prompt for ShownPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
-        "".into()
+        let mut shown = lock(&self.shown);
+        let rows = std::mem::take(&mut shown.painting);
+        shown.painted_rows = rows.len();
+        rows.iter().map(|row| format!("{row}\n")).collect::<String>().into()
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
         "".into()
     }
 
+    fn get_prompt_color(&self) -> reedline::Color {
+        reedline::Color::Default
+    }
+
     fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
-        let shown = lock(&self.shown);
-        match (shown.is_ending || shown.is_put_away, shown.question.is_empty()) {
-            (true, _) => "".into(),
-            (false, true) => "> ".into(),
-            (false, false) => "? ".into(),
-        }
+        indicator(&lock(&self.shown)).into()
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
@@ -336,6 +357,43 @@ impl Prompt for ShownPrompt {
         // A search paints no text of ours, and must not be interrupted.
         self.above.print_anyway();
         format!("(search {}) ", search.term).into()
+    }
+}
+
+/// What stands before a text once it is sent: nothing that is still being written.
+struct SentPrompt(SharedShown);
+
+impl Prompt for SentPrompt {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        let mut shown = lock(&self.0);
+        shown.painting.clear();
+        shown.painted_rows = 0;
+        "".into()
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
+        indicator(&lock(&self.0)).into()
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        "  ".into()
+    }
+
+    fn render_prompt_history_search_indicator(&self, _search: PromptHistorySearch) -> Cow<'_, str> {
+        "".into()
+    }
+}
+
+/// What stands directly before the typed text.
+fn indicator(shown: &Shown) -> &'static str {
+    match (shown.is_ending || shown.is_put_away, shown.question.is_empty()) {
+        (true, _) => "",
+        (false, true) => "> ",
+        (false, false) => "? ",
     }
 }
 

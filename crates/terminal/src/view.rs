@@ -12,7 +12,7 @@ use domain::{CallId, EventKind, Status, any_event, author};
 use tokio::time::Instant;
 
 use crate::limits;
-use crate::markdown::MarkdownStream;
+use crate::markdown::{self, MarkdownStream};
 use crate::output::{Output, TextStyle};
 use crate::render;
 use crate::request_detail;
@@ -166,6 +166,14 @@ impl LiveView {
 
     /// Updates the status line.
     pub fn tick(&mut self, out: &mut Output) -> Result<()> {
+        if let Some(stream) = &self.markdown {
+            let unfinished = stream.unfinished();
+            out.unfinished(&unfinished)?;
+            // Without a prompt line the text that is being written has the place of the status.
+            if !unfinished.is_empty() && out.prompt().is_none() {
+                return Ok(());
+            }
+        }
         if !self.working {
             return if out.prompt().is_some() { out.status("") } else { Ok(()) };
         }
@@ -182,19 +190,29 @@ impl LiveView {
         out.status(&line)
     }
 
+    /// Lets something else be printed. A paragraph that is not complete goes on below it.
+    pub fn pause(&mut self, out: &mut Output) -> Result<()> {
+        if self.markdown.is_some() { Ok(()) } else { self.close(out) }
+    }
+
     /// Ends incomplete text, so that something else can be printed.
     pub fn close(&mut self, out: &mut Output) -> Result<()> {
         match std::mem::replace(&mut self.open, RunningText::Nothing) {
             RunningText::Nothing => Ok(()),
             RunningText::Text => match self.markdown.take() {
-                Some(mut stream) => stream.finish().iter().try_for_each(|line| out.rendered(line)),
+                Some(mut stream) => {
+                    out.unfinished(&[])?;
+                    stream.finish().iter().try_for_each(|line| out.rendered(line))
+                }
                 None => out.end_text(),
             },
             RunningText::Thinking => {
+                out.unfinished(&[])?;
+                let thoughts = std::mem::take(&mut self.thoughts);
                 if out.err_is_terminal() {
                     return out.note_text(TextStyle::Dim, "\n");
                 }
-                let thoughts = format::one_line(&std::mem::take(&mut self.thoughts));
+                let thoughts = format::one_line(&thoughts);
                 out.note(TextStyle::Dim, &format!("thinking: {thoughts}"))
             }
         }
@@ -229,7 +247,14 @@ impl LiveView {
             return out.text(text);
         }
         let stream = self.markdown.get_or_insert_with(|| MarkdownStream::new(out.text_width()));
-        stream.push(text).iter().try_for_each(|line| out.rendered(line))
+        let complete = stream.push(text);
+        let unfinished = stream.unfinished();
+        if out.prompt().is_some() {
+            out.unfinished(&unfinished)?;
+        }
+        complete.iter().try_for_each(|line| out.rendered(line))?;
+        // A status line stands below what was written.
+        if out.prompt().is_none() { out.unfinished(&unfinished) } else { Ok(()) }
     }
 
     /// Shows thinking: at once on a terminal, otherwise when it is complete.
@@ -238,11 +263,19 @@ impl LiveView {
             self.close(out)?;
             self.open = RunningText::Thinking;
         }
-        if out.err_is_terminal() {
-            return out.note_text(TextStyle::Dim, text);
-        }
         self.thoughts.push_str(text);
-        Ok(())
+        if !out.err_is_terminal() {
+            return Ok(());
+        }
+        if out.prompt().is_some() {
+            // Above the prompt line a line waits for its end.
+            let line = self.thoughts.rsplit('\n').next().unwrap_or_default();
+            let line: Vec<char> = markdown::tail(line, limits::UNFINISHED_MAX_BYTES).chars().collect();
+            let rows =
+                line.chunks(out.text_width().max(1)).map(|row| vec![(TextStyle::Dim, row.iter().collect())]);
+            out.unfinished(&rows.collect::<Vec<_>>())?;
+        }
+        out.note_text(TextStyle::Dim, text)
     }
 
     fn tool_started(&mut self, out: &mut Output, call: &CallId, mut running: RunningCall) -> Result<()> {

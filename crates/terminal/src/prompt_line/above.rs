@@ -69,7 +69,8 @@ impl LinesAbove {
         if waiting.is_empty() || lock(&self.shown).is_put_away {
             return;
         }
-        if is_counted_right(text, cursor, columns(&self.shown)) {
+        let has_rows_above = !lock(&self.shown).painting.is_empty();
+        if !has_rows_above && is_counted_right(text, cursor, columns(&self.shown)) {
             self.forward(&mut waiting);
         } else {
             self.release.store(true, Ordering::Relaxed);
@@ -99,7 +100,12 @@ pub(super) struct PaintedText(pub(super) Arc<LinesAbove>);
 
 impl Highlighter for PaintedText {
     fn highlight(&self, line: &str, cursor: usize) -> StyledText {
-        lock(&self.0.shown).has_text = !line.is_empty();
+        {
+            let mut shown = lock(&self.0.shown);
+            shown.has_text = !line.is_empty();
+            let is_hidden = shown.is_ending || shown.is_put_away;
+            shown.painting = if is_hidden { Vec::new() } else { shown.unfinished.clone() };
+        }
         self.0.print_above(line, cursor);
         ExampleHighlighter::default().highlight(line, cursor)
     }
@@ -111,11 +117,21 @@ fn columns(shown: &SharedShown) -> usize {
 
 /// Removes the text from the screen; the cursor is at its beginning then.
 pub(super) fn erase(text: &TypedText, shown: &SharedShown) {
-    let up = rows_before_cursor(&text.text, text.cursor, columns(shown));
+    let up = rows_before_cursor(&text.text, text.cursor, columns(shown)) + lock(shown).painted_rows;
     let up = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
     let mut terminal = std::io::stderr();
     // A terminal that is gone shows nothing.
     let _gone = write!(terminal, "\r{up}\x1b[J").and_then(|()| terminal.flush());
+}
+
+/// Removes an empty line and the rows above it from the screen; the cursor is in the row below them.
+pub(super) fn erase_painted(shown: &SharedShown) {
+    let rows = lock(shown).painted_rows;
+    if rows > 0 {
+        let mut terminal = std::io::stderr();
+        // A terminal that is gone shows nothing.
+        let _gone = write!(terminal, "\r\x1b[{}A\x1b[J", rows + 1).and_then(|()| terminal.flush());
+    }
 }
 
 /// Returns to the row of the empty line that the editor has just accepted; the cursor is in the row below it.

@@ -271,3 +271,58 @@ async fn an_edited_command_is_what_claude_runs() -> Result<()> {
     drop(terminal);
     stage.close().await
 }
+
+#[tokio::test]
+async fn words_appear_while_they_are_written_and_are_completed_in_place() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let id = worker(&stage).await?;
+    let [go, again] = ["go", "again"].map(|name| stage.world.path(name));
+    let steps = json!([{"text": "Before.\n\n"}, {"text": "The answer is"}, {"wait_file": go},
+        {"text": " forty-two."}, {"wait_file": again}, {"text": "\n\nThe end"}]);
+    stage.cli().ok(&["send", "worker", &script(Agent::Scripted, "x", &steps), "--no-wait"]).await?;
+    let terminal = terminal!(stage, &["attach", "worker"]);
+    // The last row that begins so, and the row above it.
+    let is_above = |screen: &str, line: &str, below: &str| {
+        let rows: Vec<&str> = screen.lines().map(str::trim_end).collect();
+        rows.iter()
+            .rposition(|row| row.starts_with(below))
+            .is_some_and(|row| row > 0 && rows[row - 1] == line)
+    };
+    let begun = |screen: &str| is_above(screen, "The answer is", ">");
+    terminal.wait_until_lines("the begun line above the prompt", begun).await?;
+    let begins = |screen: &str| screen.lines().filter(|row| row.starts_with("The answer is")).count();
+    // It grows in place, above what is typed meanwhile.
+    terminal.type_text("and then")?;
+    let typed = |screen: &str| is_above(screen, "The answer is", "> and then");
+    terminal.wait_until_lines("the begun line above what is typed", typed).await?;
+    stage.world.touch("go")?;
+    let grown = |screen: &str| is_above(screen, "The answer is forty-two.", "> and then");
+    let screen = terminal.wait_until_lines("the line that has grown", grown).await?;
+    assert_eq!(begins(&screen), 1, "{screen}");
+    // What is sent leaves nothing of it behind.
+    terminal.press(&["Enter"])?;
+    let is_steered =
+        |event: &serde_json::Value| event["text"].as_str().is_some_and(|text| text.contains("steered"));
+    stage.wait_for(&id, "text_delta", is_steered).await?;
+    terminal
+        .wait_until_lines("the sent text above the begun line", |screen| {
+            is_above(screen, "> and then", "The answer is forty-two.")
+        })
+        .await?;
+    stage.world.touch("again")?;
+    stage.wait_for(&id, "turn_ended", |_| true).await?;
+    let ended = |screen: &str| screen.lines().any(|line| line.starts_with('✓'));
+    let screen = terminal.wait_until_lines("the end of the turn", ended).await?;
+    for line in ["Before.", "The answer is forty-two.steered: and then", "The end"] {
+        assert_eq!(
+            screen.lines().filter(|shown| shown.trim_end() == line).count(),
+            1,
+            "{line:?} in\n{screen}"
+        );
+    }
+    assert_eq!(begins(&screen), 1, "{screen}");
+    terminal.press(&["C-d"])?;
+    assert_eq!(terminal.ended().await?, 0);
+    drop(terminal);
+    stage.close().await
+}

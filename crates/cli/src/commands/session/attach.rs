@@ -146,7 +146,7 @@ async fn show_past(
         names::provider(session.provider),
         session.working_dir
     );
-    view.close(&mut console.out)?;
+    view.pause(&mut console.out)?;
     console.out.note(TextStyle::Bold, &head)?;
     Ok(Past { last: tail.last, view, commands })
 }
@@ -295,6 +295,8 @@ impl Attached<'_> {
     }
 
     fn detach(&mut self) -> Result<Exit> {
+        // What was written so far stays on the screen.
+        self.conversation.view.close(&mut self.conversation.console.out)?;
         let text = format!("Detached. The session goes on: obey attach {}", self.conversation.session);
         self.conversation.note(TextStyle::Dim, &text)?;
         Ok(Exit::OK)
