@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Error, ErrorCode, Timestamp};
 use host::clock;
-use surface::peer::{Role, hash};
+use surface::peer::{KeyPlace, Role, hash};
 
 use crate::limits;
 
@@ -15,31 +15,38 @@ pub(crate) struct Codes(Mutex<Vec<Code>>);
 
 struct Code {
     hash: String,
-    role: Role,
+    gives: CodeGives,
     expires_at: Timestamp,
+}
+
+/// What a page gets for a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeGives {
+    pub(crate) role: Role,
+    pub(crate) place: KeyPlace,
 }
 
 impl Codes {
     /// Makes a code. The oldest goes where there are too many.
-    pub(crate) fn create(&self, role: Role, life: Duration) -> Result<(String, Timestamp), Error> {
+    pub(crate) fn create(&self, gives: CodeGives, life: Duration) -> Result<(String, Timestamp), Error> {
         let code = random()?;
         let expires_at = clock::now().after(life);
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if codes.len() >= limits::CODES_MAX {
             codes.remove(0);
         }
-        codes.push(Code { hash: hash(code.as_bytes()), role, expires_at });
+        codes.push(Code { hash: hash(code.as_bytes()), gives, expires_at });
         Ok((code, expires_at))
     }
 
     /// Uses a code up and returns what it allows.
-    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Result<Role, Error> {
+    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Result<CodeGives, Error> {
         let claimed = hash(code.as_bytes());
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|one| one.expires_at > now);
         // Hashes are compared: how long that takes tells nothing of a code.
         let at = codes.iter().position(|one| one.hash == claimed);
-        at.map(|at| codes.remove(at).role).ok_or_else(no_good)
+        at.map(|at| codes.remove(at).gives).ok_or_else(no_good)
     }
 }
 
@@ -65,14 +72,16 @@ fn random() -> Result<String, Error> {
 mod tests {
     use super::*;
 
+    const OWNER: CodeGives = CodeGives { role: Role::Owner, place: KeyPlace::HereAllowed };
+
     #[test]
     fn a_code_works_once_and_not_after_its_time() {
         let codes = Codes::default();
-        let (code, end) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        let (code, end) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
         assert_eq!(code.len(), 32);
-        assert_eq!(codes.redeem(&code, clock::now()).unwrap(), Role::Owner);
+        assert_eq!(codes.redeem(&code, clock::now()).unwrap(), OWNER);
         assert_eq!(codes.redeem(&code, clock::now()).unwrap_err().code, ErrorCode::InvalidArgument);
-        let (late, _) = codes.create(Role::Viewer, limits::CODE_LIFE).unwrap();
+        let (late, _) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
         assert!(codes.redeem(&late, end.after(limits::CODE_LIFE)).is_err());
         assert!(codes.redeem(&late, clock::now()).is_err(), "a code that expired is gone");
         assert!(codes.redeem("", clock::now()).is_err());
@@ -81,10 +90,10 @@ mod tests {
     #[test]
     fn many_codes_push_out_the_oldest_only() {
         let codes = Codes::default();
-        let (first, _) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
-        let (second, _) = codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+        let (first, _) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
+        let (second, _) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
         for _ in 0..limits::CODES_MAX - 1 {
-            codes.create(Role::Owner, limits::CODE_LIFE).unwrap();
+            codes.create(OWNER, limits::CODE_LIFE).unwrap();
         }
         assert!(codes.redeem(&first, clock::now()).is_err());
         assert!(codes.redeem(&second, clock::now()).is_ok());

@@ -15,10 +15,6 @@ pub const CODES_MAX: usize = 32;
 /// Random bytes of a code.
 pub const CODE_BYTES: usize = 16;
 
-/// How long a page's key works. A page that is in use every day outlives weekends and holidays; one that was forgotten in
-/// another browser does not stay for ever.
-pub const KEY_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
 /// Sessions that one live stream follows. A page shows one or a few; every one costs a reader.
 pub const LIVE_SESSIONS_MAX: usize = 64;
 

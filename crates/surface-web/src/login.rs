@@ -5,13 +5,14 @@ use std::sync::Arc;
 use domain::{Error, ErrorCode, Timestamp};
 use host::clock;
 use prost_types::Timestamp as PbTimestamp;
-use surface::peer::{self, Caller, PageKey, Peer, Role, Via};
+use surface::peer::{self, Caller, KeyPlace, PageKey, Peer, Role, Via};
 use surface::server::json_calls;
 use surface::{access, status};
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
 use wire::obey::v1::page_service_server::PageService;
 
+use crate::codes::CodeGives;
 use crate::{Web, assets, codes, limits};
 
 #[tonic::async_trait]
@@ -105,23 +106,25 @@ impl Web {
             };
             return Err(Error::new(ErrorCode::ConfigInvalid, message));
         }
-        let life = if request.pair { limits::PAIR_CODE_LIFE } else { limits::CODE_LIFE };
-        let (code, expires_at) = self.codes.create(role, life)?;
+        let (life, place) = match request.pair {
+            true => (limits::PAIR_CODE_LIFE, KeyPlace::Elsewhere),
+            false => (limits::CODE_LIFE, KeyPlace::HereAllowed),
+        };
+        let (code, expires_at) = self.codes.create(CodeGives { role, place }, life)?;
         Ok(pb::CreateCodeResponse { code, expires_at: Some(timestamp(expires_at)), addresses })
     }
 
     async fn give_key(&self, request: pb::LoginRequest, browser: &str) -> Result<pb::LoginResponse, Error> {
-        let role = self.codes.redeem(&request.code, clock::now())?;
+        let CodeGives { role, place } = self.codes.redeem(&request.code, clock::now())?;
         let wish = if request.name.is_empty() { browser.to_owned() } else { plain(&request.name) };
         let devices = Arc::clone(&self.about.devices);
-        let expires_at = clock::now().after(limits::KEY_LIFE);
-        let added = tokio::task::spawn_blocking(move || devices.add_page(&wish, role, expires_at)).await;
+        let added = tokio::task::spawn_blocking(move || devices.add_page(&wish, role, place)).await;
         let (record, key) = added.map_err(|error| ended(&error))??;
         Ok(pb::LoginResponse {
             key,
             name: record.name,
             role: role.name().to_owned(),
-            expires_at: Some(timestamp(expires_at)),
+            expires_at: record.expires_at.map(timestamp),
         })
     }
 }

@@ -98,6 +98,7 @@ impl Push {
         let devices = self.devices.list();
         kept.subscriptions.retain(|id, _| devices.iter().any(|known| known.id == *id));
         kept.subscriptions.insert(device.to_owned(), subscription);
+        self.devices.keep_unused_page(device);
         self.write(&kept)
     }
 
@@ -202,7 +203,7 @@ mod tests {
         let push = push(&folder);
         let (page, _) = push
             .devices
-            .add_page("phone", surface::peer::Role::Operator, host::clock::now().after(limits::KEY_LIFE))
+            .add_page("phone", surface::peer::Role::Operator, surface::peer::KeyPlace::HereAllowed)
             .unwrap();
         let key = push.signing_key().unwrap().public_key();
         let subscription = Subscription {
@@ -211,6 +212,12 @@ mod tests {
             auth: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
         };
         push.subscribe(&page.id, subscription.clone()).unwrap();
+        let ends_at = push.devices.list()[0].expires_at;
+        let weeks = std::time::Duration::from_secs(14 * 24 * 3600);
+        assert!(
+            ends_at > Some(page.added_at.after(weeks)),
+            "it is told of sessions while nobody has it open"
+        );
         let again = Push::load(folder.path().join("push.json"), Arc::clone(&push.devices), Vec::new());
         assert_eq!(again.subscriptions(), [(page.id.clone(), subscription)]);
         assert_eq!(again.signing_key().unwrap().public_key(), key);

@@ -88,11 +88,13 @@ fn show_link(console: &mut Console, link: &pb::RelayLink) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// Shows how this machine is connected, and the devices whose keys are kept here, where agents may find them.
+/// Shows how this machine is connected, and the devices whose keys are kept here, where agents may find them. Pages keep theirs in
+/// the memory of a tab.
 fn examine_link(console: &mut Console, link: &pb::RelayLink, devices: &[pb::Device]) -> Result<Exit> {
     let is_good = link.url.is_empty() || link.state == "online";
     let exit = if is_good { Exit::OK } else { Exit::FAILED };
-    let here: Vec<&pb::Device> = devices.iter().filter(|device| device.key_is_kept_here).collect();
+    let here: Vec<&pb::Device> =
+        devices.iter().filter(|device| device.key_is_kept_here && device.proof != "page").collect();
     if console.out.json {
         let mut value = link_json(link);
         value["ok"] = json!(is_good);

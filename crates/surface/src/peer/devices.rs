@@ -3,6 +3,7 @@
 
 pub(super) mod file;
 pub(super) mod keys;
+mod pages;
 mod renewal;
 
 #[cfg(test)]
@@ -164,6 +165,16 @@ impl Devices {
         expires_at: Option<Timestamp>,
         kind: ProofKind,
     ) -> Result<(DeviceRecord, Proof), Error> {
+        self.add_kept(name, role, expires_at, (kind, KeyPlace::Elsewhere))
+    }
+
+    fn add_kept(
+        &self,
+        name: &str,
+        role: Role,
+        expires_at: Option<Timestamp>,
+        (kind, place): (ProofKind, KeyPlace),
+    ) -> Result<(DeviceRecord, Proof), Error> {
         check_name(name)?;
         let now = clock::now();
         if expires_at.is_some_and(|end| end <= now) {
@@ -172,7 +183,7 @@ impl Devices {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.with_room(name)?;
         let (hash, proof) = self.prove(name, kind, expires_at)?;
-        let record = self.append(next, (name, role, expires_at), hash, (KeyPlace::Elsewhere, None))?;
+        let record = self.append(next, (name, role, expires_at), hash, (place, None))?;
         Ok((record, proof))
     }
 
@@ -249,42 +260,6 @@ impl Devices {
         DeviceAuthority::create_or_load(self.folder())
     }
 
-    /// Makes a page known under a free name that begins with `wish`, and returns its key. Pages that have expired go, and
-    /// where there are [`limits::PAGES_MAX`], the one that was not seen for longest. Waits for the disk.
-    pub fn add_page(
-        &self,
-        wish: &str,
-        role: Role,
-        expires_at: Timestamp,
-    ) -> Result<(DeviceRecord, String), Error> {
-        self.remove_old_pages()?;
-        for number in 1_u32.. {
-            let name = if number == 1 { wish.to_owned() } else { format!("{wish}-{number}") };
-            if self.locked().all.iter().any(|one| one.name == name && one.key.is_none()) {
-                continue;
-            }
-            return match self.add(&name, role, Some(expires_at), ProofKind::Page)? {
-                (record, Proof::Token(key)) => Ok((record, key)),
-                (_, Proof::Certificate(_)) => Err(Error::invalid("name", "is not that of a page")),
-            };
-        }
-        Err(Error::invalid("name", "is taken"))
-    }
-
-    /// Forgets pages that have expired and, to make room for one more, those that were not seen for longest.
-    fn remove_old_pages(&self) -> Result<(), Error> {
-        let now = clock::now();
-        let mut pages: Vec<DeviceRecord> =
-            self.list().into_iter().filter(|one| one.proof() == ProofKind::Page).collect();
-        pages.sort_by_key(|one| (!one.is_expired(now), one.seen_at.unwrap_or(one.added_at)));
-        let surplus = (pages.len() + 1).saturating_sub(limits::PAGES_MAX);
-        let expired = pages.iter().filter(|one| one.is_expired(now)).count();
-        for page in pages.iter().take(surplus.max(expired)) {
-            self.revoke(&page.id)?;
-        }
-        Ok(())
-    }
-
     /// Waits until this device is revoked or has expired.
     pub async fn ended_one(&self, id: &str) {
         let (_sender, used) = watch::channel(BTreeSet::from([id.to_owned()]));
@@ -316,9 +291,11 @@ impl Devices {
         }
     }
 
-    /// Returns all devices by name.
+    /// Returns all devices by name, but for pages that have expired: they are of no use to anybody.
     pub fn list(&self) -> Vec<DeviceRecord> {
-        self.locked().all.iter().filter(|one| one.key.is_none()).cloned().collect()
+        let now = clock::now();
+        let is_over = |one: &DeviceRecord| one.proof() == ProofKind::Page && one.is_expired(now);
+        self.locked().all.iter().filter(|one| one.key.is_none() && !is_over(one)).cloned().collect()
     }
 
     /// Forgets a device, by its name or id; whoever serves it is told. Waits for the disk.
@@ -376,6 +353,7 @@ impl Devices {
             return Err(NoDevice::Expired);
         }
         (record.seen_at, record.seen_from) = (Some(now), Some(from));
+        record.renew_page(now);
         // The one before is worth nothing once the present one is used.
         let is_present = |kept: &String| token::equal(kept.as_bytes(), claimed.as_bytes());
         if matches!(&record.proof, ProofHash::Certificate(kept) if is_present(kept)) {
@@ -413,13 +391,15 @@ impl Devices {
 
     /// Returns after how long these devices must be looked at again; nothing where one of them is over.
     fn remaining(&self, used: &BTreeSet<String>) -> Option<Duration> {
-        let (records, now) = (self.locked(), clock::now());
+        let (mut records, now) = (self.locked(), clock::now());
         let mut rest = limits::DEVICE_EXPIRY_CHECK;
         for id in used {
-            let record = records.all.iter().find(|one| one.id == *id)?;
+            let record = records.all.iter_mut().find(|one| one.id == *id)?;
             if record.is_expired(now) {
                 return None;
             }
+            // A page that is open and only looks on is in use.
+            record.renew_page(now);
             rest = record.expires_at.map_or(rest, |end| rest.min(end.since(now)));
         }
         Some(rest)

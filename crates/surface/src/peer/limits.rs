@@ -49,6 +49,13 @@ pub const DEVICES_FILE_MAX_BYTES: u64 = 64 * 1024;
 /// machines still have most of the places.
 pub const PAGES_MAX: usize = 24;
 
+/// How long a page's key works. A page that is in use every day outlives weekends and holidays; one that was forgotten in
+/// another browser does not stay for ever.
+pub const PAGE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long the key of a page on this machine works without being used: a night, and not a list full of tabs that were closed.
+pub const PAGE_HERE_UNUSED_LIFE: Duration = Duration::from_secs(24 * 3600);
+
 /// Keys of roz.v1: more programs than one person writes, and few enough to be looked through for every call.
 pub const API_KEYS_MAX: usize = 200;
 

@@ -206,3 +206,53 @@ fn a_paired_device_renews_and_its_former_certificate_counts_until_the_new_one_is
     devices.revoke("laptop").unwrap();
     assert!(devices.renew(&second, &csr()).is_err() && !is_known(&devices, &second));
 }
+
+#[test]
+fn a_page_on_this_machine_ends_a_day_after_its_last_use_and_leaves_the_list() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("devices.json");
+    let devices = Devices::load(path.clone()).unwrap();
+    let day = Duration::from_secs(24 * 3600);
+    let (here, key) = devices.add_page("chrome", Role::Owner, KeyPlace::HereAllowed).unwrap();
+    let (_, phone) = devices.add_page("phone", Role::Owner, KeyPlace::Elsewhere).unwrap();
+    let at =
+        |key: &str, now| devices.identify(Credential::Token(key.as_bytes()), HERE, now).map(|found| found.0);
+    let start = here.added_at;
+    let hour = Duration::from_secs(3600);
+    assert_eq!(at(&key, start.after(day - hour)).unwrap().answers, MayAnswer::Yes);
+    assert!(at(&key, start.after(2 * day - 2 * hour)).is_ok(), "it was used yesterday");
+    assert_eq!(at(&key, start.after(3 * day)), Err(NoDevice::Expired));
+    assert!(at(&phone, start.after(29 * day)).is_ok(), "a phone is not signed out by a holiday");
+    assert_eq!(at(&phone, start.after(31 * day)), Err(NoDevice::Expired));
+
+    // However often it is used, it ends after 30 days.
+    let (_, busy) = devices.add_page("busy", Role::Owner, KeyPlace::HereAllowed).unwrap();
+    for half_days in 1..60 {
+        assert!(at(&busy, start.after(half_days * day / 2)).is_ok(), "after {half_days} half days");
+    }
+    assert_eq!(at(&busy, start.after(30 * day + hour)), Err(NoDevice::Expired));
+
+    // What has expired is not listed, and makes room for its name.
+    let mut kept = file::read(&path).unwrap();
+    for one in kept.iter_mut().filter(|one| one.name == "chrome") {
+        one.expires_at = Some(Timestamp(clock::now().0 - 1));
+    }
+    file::write(&path, &kept).unwrap();
+    let devices = Devices::load(path).unwrap();
+    let names = |devices: &Devices| devices.list().into_iter().map(|one| one.name).collect::<Vec<_>>();
+    assert_eq!(names(&devices), ["busy", "phone"]);
+    devices.add_page("chrome", Role::Owner, KeyPlace::HereAllowed).unwrap();
+    assert_eq!(names(&devices), ["busy", "chrome", "phone"]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_open_is_in_use() {
+    let home = tempfile::tempdir().unwrap();
+    let devices = Devices::load(home.path().join("devices.json")).unwrap();
+    let (page, _) = devices.add_page("chrome", Role::Owner, KeyPlace::HereAllowed).unwrap();
+    let soon = clock::now().after(Duration::from_secs(3600));
+    devices.locked().all[0].expires_at = Some(soon);
+    // The wait is looked at once and then given up; what is open is never waited for to the end.
+    let _open = tokio::time::timeout(Duration::ZERO, devices.ended_one(&page.id)).await;
+    assert!(devices.list()[0].expires_at > Some(soon), "the end is put off");
+}
