@@ -10,12 +10,12 @@ use super::values;
 
 #[derive(Debug, Subcommand)]
 pub enum CampaignCommand {
-    /// Register a project folder
+    /// Register a folder as a campaign
     Add(CampaignAddArgs),
-    /// List the registered project folders
+    /// List the campaigns
     #[command(visible_alias = "ls")]
     List,
-    /// Unregister a project folder; nothing in it is changed
+    /// Unregister a campaign; nothing in its folder is changed
     #[command(visible_alias = "rm")]
     Remove {
         /// Id or name
@@ -36,7 +36,7 @@ pub enum CampaignCommand {
 
 #[derive(Debug, Args)]
 pub struct CampaignAddArgs {
-    /// The project's folder
+    /// The campaign's folder
     pub path: PathBuf,
     /// Its name [default: the folder's name]
     #[arg(long)]

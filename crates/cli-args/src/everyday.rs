@@ -43,7 +43,7 @@ pub struct RunArgs {
     /// Return when the agent has the prompt, instead of following it
     #[arg(long, short)]
     pub detach: bool,
-    /// Register the folder as a project without asking
+    /// Register the folder as a campaign without asking
     #[arg(long, short)]
     pub yes: bool,
 }

@@ -102,10 +102,10 @@ pub enum Command {
     Ping,
     /// Show the daemon, its campaigns, its sessions and the requests that wait for an answer
     Status,
-    /// Manage registered project folders (campaigns)
+    /// Manage campaigns: the project folders in which agents may work
     #[command(subcommand)]
     Campaign(CampaignCommand),
-    /// List the registered project folders
+    /// List the campaigns
     Campaigns,
     /// Show the budgets that sessions share, or change what all of them may spend in one day
     Budget(budget::DayBudgetArgs),

@@ -14,7 +14,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Plans and workers", &["plan", "worker"]),
     ("Sessions and trees", &["session", "rename", "fork", "rm", "import", "merge", "worktree"]),
     ("GitLab and GitHub", &["gitlab", "github"]),
-    ("Projects and permissions", &["campaign", "campaigns", "budget", "grants", "policy", "audit", "access"]),
+    (
+        "Campaigns and permissions",
+        &["campaign", "campaigns", "budget", "grants", "policy", "audit", "access"],
+    ),
     ("Agents and editors", &["agents", "acp", "mcp", "agent", "skill", "environment"]),
     ("Tools of the workbench", &["exec", "memory", "checkpoint", "remediation"]),
     ("The daemon", &["serve", "upgrade", "service", "ping", "version", "gc", "device", "key"]),

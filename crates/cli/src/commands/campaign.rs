@@ -63,9 +63,7 @@ pub(super) async fn list(console: &mut Console) -> Result<Exit> {
         return Ok(Exit::OK);
     }
     if campaigns.is_empty() {
-        console
-            .out
-            .note(TextStyle::Dim, "No campaigns. Register a project folder with: obey campaign add PATH")?;
+        console.out.note(TextStyle::Dim, "No campaigns. Register a folder with: obey campaign add PATH")?;
         return Ok(Exit::OK);
     }
     print_table(console, &campaigns)?;

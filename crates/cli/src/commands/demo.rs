@@ -176,7 +176,7 @@ fn next_steps(console: &mut Console, session: &str) -> Result<()> {
         (format!("{obey} session log {session} --json"), "every event, for programs"),
         (format!("{obey} session stop {session}"), "end it"),
         (format!("{obey} ps"), "everything at a glance"),
-        (format!("{obey} campaign add PATH"), "your own project"),
+        (format!("{obey} campaign add PATH"), "a campaign of your own"),
     ];
     let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (command, about) in lines {

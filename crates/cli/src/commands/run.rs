@@ -170,13 +170,13 @@ async fn project(console: &mut Console, client: &Client, yes: bool) -> Result<Pr
     if !yes && !ask(console, &root).await? {
         return Err(Failure::coded(
             ErrorCode::CampaignNotFound,
-            format!("{} is not registered as a project", root.display()),
+            format!("{} is not registered as a campaign", root.display()),
         )
         .with_hint("register it: obey run --yes …, or obey campaign add PATH"));
     }
     let request = pb::AddCampaignRequest { path: root.to_string_lossy().into_owned(), ..Default::default() };
     let campaign = client.campaigns().add_campaign(request).await?.into_inner();
-    let text = format!("Registered {} as the project {}.", campaign.path, campaign.name);
+    let text = format!("Registered {} as the campaign {}.", campaign.path, campaign.name);
     console.out.note(TextStyle::Dim, &text)?;
     Ok(Project { campaign, tree: None })
 }
@@ -196,7 +196,7 @@ fn check_root(console: &Console, root: &Path) -> Result<()> {
     let home = console.paths.home.as_ref().and_then(|home| home.canonicalize().ok());
     if root.parent().is_none() || home.is_some_and(|home| home == root) {
         return Err(Failure::usage(format!(
-            "{} cannot be a project: agents would see all of it",
+            "{} cannot be a campaign: agents would see all of it",
             root.display()
         ))
         .with_hint("go to the folder of a project first: cd PROJECT"));
@@ -211,7 +211,7 @@ async fn ask(console: &mut Console, root: &Path) -> Result<bool> {
     }
     console
         .out
-        .ask(&format!("Let agents work in {}? It becomes a project of obey. [Y/n] ", root.display()))?;
+        .ask(&format!("Let agents work in {}? It becomes a campaign of obey. [Y/n] ", root.display()))?;
     let line = console.input.single_line();
     console.out.answered();
     Ok(line.is_some_and(|line| !line.trim().to_lowercase().starts_with('n')))

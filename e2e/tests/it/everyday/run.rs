@@ -27,12 +27,14 @@ async fn run_registers_the_repository_starts_an_agent_and_follows_it() -> Result
     let refused = cli.run(&["run", &text, "-p", "scripted"]).await?;
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains("--yes"), "{refused:?}");
+    assert!(refused.stderr.contains("is not registered as a campaign"), "{refused:?}");
     let unknown = cli.run(&["run", &text, "-p", "scriptd", "--yes"]).await?;
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     let campaigns = cli.json(&["campaigns"]).await?;
     assert_eq!(campaigns["campaigns"], json!([]), "nothing is registered for an agent that does not exist");
     let done = cli.ok(&["run", &text, "-p", "scripted", "--yes", "--name", "greeter"]).await?;
     assert!(line_of(&done, "Session").is_some_and(|id| id.starts_with("sess_")), "{done:?}");
+    assert!(done.stderr.contains("as the campaign project."), "one word for a registered folder: {done:?}");
     let project = world.project().canonicalize()?.display().to_string();
     assert_eq!(line_of(&done, "Folder"), Some(project), "{done:?}");
     assert_eq!(line_of(&done, "Branch").as_deref(), Some("main"), "{done:?}");
