@@ -370,9 +370,10 @@ impl RowLayout<'_> {
     fn request(&self, request: &RequestRow) -> Vec<Line<'static>> {
         let text = sanitize::clean_line(&request.text);
         let separator = self.theme.glyph(Glyph::Separator);
+        // What became of it comes first: a long command is cut.
         let line = if request.open {
             let waits = self.theme.glyph(Glyph::Waits);
-            self.line(Role::Warn, &format!("{waits} {text} {separator} waits for you"))
+            self.line(Role::Warn, &format!("{waits} waits for you {separator} {text}"))
         } else {
             let by = if request.by.is_empty() { String::new() } else { format!(" by {}", request.by) };
             let message =
@@ -381,7 +382,7 @@ impl RowLayout<'_> {
             let allowed = !request.outcome.starts_with("denied");
             let glyph = self.theme.glyph(if allowed { Glyph::Good } else { Glyph::Bad });
             let role = if allowed { Role::Dim } else { Role::Bad };
-            self.line(role, &format!("{glyph} {text} {separator} {end}"))
+            self.line(role, &format!("{glyph} {end} {separator} {text}"))
         };
         vec![line]
     }

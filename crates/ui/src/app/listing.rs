@@ -45,7 +45,9 @@ impl App {
             if sessions.is_empty() || (group.state == SummaryState::Ended && !self.show_ended) {
                 continue;
             }
-            if group.state == SummaryState::Idle && !self.show_idle && self.filter.is_empty() {
+            // Idle sessions stand back behind others, not behind an empty list.
+            let stands_back = group.state == SummaryState::Idle && !entries.is_empty();
+            if stands_back && !self.show_idle && self.filter.is_empty() {
                 entries.push(ListEntry::Collapsed(group.state, sessions.len()));
                 continue;
             }
@@ -112,8 +114,7 @@ impl App {
 
     pub(super) fn select_session(&mut self, id: &str) {
         let wanted = ListEntry::Session(id.to_owned());
-        let is_idle = self.overview.get(id).is_some_and(|summary| summary.state == SummaryState::Idle);
-        if is_idle && !self.entries.contains(&wanted) {
+        if self.is_idle(id) && !self.entries.contains(&wanted) {
             self.show_idle = true;
             self.refresh_list(true);
         }
@@ -122,10 +123,16 @@ impl App {
         }
     }
 
+    fn is_idle(&self, id: &str) -> bool {
+        self.overview.get(id).is_some_and(|summary| summary.state == SummaryState::Idle)
+    }
+
     /// Opens what is selected.
     pub(super) fn open_selected(&mut self) {
         match self.selected_entry().cloned() {
             Some(ListEntry::Session(id)) => {
+                // One that was opened stays listed when others begin to work.
+                self.show_idle |= self.is_idle(&id);
                 self.open_session(&id, None);
                 self.focus = if self.card_request().is_some() { Focus::Card } else { Focus::Transcript };
                 if self.overview.get(&id).is_some_and(|summary| !summary.requests.is_empty()) {

@@ -336,3 +336,10 @@ fn a_new_request_is_counted_at_once_and_announced_once() {
     stage.overview(vec![needs]);
     assert_eq!(notices(&stage), 1);
 }
+
+#[test]
+fn who_answered_is_told_however_long_the_command_is() {
+    let mut stage = Stage::with_journal(100, 40, "");
+    stage.events(vec![permission(7, &"make everything ".repeat(20)), settled(7, "phone")]);
+    stage.shows("allowed once by phone");
+}

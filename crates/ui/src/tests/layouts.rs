@@ -1,6 +1,9 @@
 //! What is where, at every size and with every number of colours.
 
-use super::stage::{CONVERSATION, EDGES, Stage};
+use view::SummaryState;
+
+use super::stage::{CONVERSATION, EDGES, Stage, summary};
+use crate::data::Update;
 use crate::theme::{ColorDepth, Theme};
 
 #[test]
@@ -162,4 +165,25 @@ fn a_filter_narrows_the_list() {
     stage.shows_not("fixer");
     stage.press("esc");
     stage.shows("fixer");
+}
+
+#[test]
+fn idle_sessions_are_shown_where_there_are_no_others() {
+    let mut stage = Stage::new(120, 32);
+    stage.update(Update::Connected);
+    stage.overview(vec![summary("parked", SummaryState::Idle, 60)]);
+    stage.shows("parked");
+    let both = || vec![summary("parked", SummaryState::Idle, 60), summary("busy", SummaryState::Working, 60)];
+    let mut other = Stage::new(120, 32);
+    other.update(Update::Connected);
+    other.overview(both());
+    other.shows("busy");
+    other.shows_not("parked");
+    other.shows("IDLE 1");
+    // One that was opened does not vanish under the eyes.
+    stage.press("enter");
+    stage.overview(both());
+    stage.wait(2_000);
+    stage.shows("busy");
+    stage.shows("parked");
 }
