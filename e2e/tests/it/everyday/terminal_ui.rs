@@ -190,6 +190,12 @@ async fn the_terminal_is_restored_after_a_signal_and_after_a_stop(agent: Agent) 
     stage.close().await
 }
 
+/// Rows of the transcript with a text, other than prompts. The list beside it shows a session's last line too.
+fn answers(screen: &str, text: &str) -> usize {
+    let rows = screen.lines().filter_map(|line| line.split_once("││").map(|(_, row)| row));
+    rows.filter(|row| row.contains(text) && !row.contains("SCRIPT")).count()
+}
+
 async fn a_killed_daemon_costs_no_row_and_doubles_none(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let id = named(&stage, "steady").await?;
@@ -207,13 +213,12 @@ async fn a_killed_daemon_costs_no_row_and_doubles_none(agent: Agent) -> Result<(
         let text = format!("answer number {round}");
         prompt(&stage, &id, &script(agent, &format!("p{round}"), &json!([{"text": text}]))).await?;
         // The prompt has the text too.
-        let is_answer = |line: &str| line.contains(&text) && !line.contains("SCRIPT");
-        let shows = || tmux.screen().ok().filter(|screen| screen.lines().any(is_answer));
+        let shows = || tmux.screen().ok().filter(|screen| answers(screen, &text) > 0);
         e2e::deadline::poll(&text, shows).await?;
     }
     let screen = tmux.screen()?;
     for text in ["answer number one", "answer number 2", "answer number 3", "answer number 4"] {
-        let shown = screen.lines().filter(|line| line.contains(text) && !line.contains("SCRIPT")).count();
+        let shown = answers(&screen, text);
         ensure!(shown == 1, "{text} is shown {shown} times:\n{screen}");
     }
     tmux.press(&["q"])?;
