@@ -287,7 +287,7 @@ fn is_complete(row: &Row) -> bool {
         RowBody::Text { closed, .. } | RowBody::Thinking { closed, .. } | RowBody::Calls { closed, .. } => {
             *closed
         }
-        RowBody::Edit { call, .. } => call.state != CallState::Running,
+        RowBody::Edit { call, .. } => !matches!(call.state, CallState::Running | CallState::Waiting),
         RowBody::Worker { state, .. } => *state != CallState::Running,
         _ => true,
     }
@@ -327,7 +327,7 @@ fn row_text(row: &Row) -> String {
         RowBody::Plan { todos, done, total } => {
             let current = todos.iter().find(|todo| todo.status == "in_progress");
             let current = current.map_or_else(String::new, |todo| format!(", now: {}", todo.words()));
-            format!("Plan: {done} of {total} done{current}.")
+            format!("To-dos: {done} of {total} done{current}.")
         }
         RowBody::Request(request) if request.open => request_text(request),
         RowBody::Request(request) => format!("{}: {} by {}.", request.text, request.outcome, request.by),

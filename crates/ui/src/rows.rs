@@ -131,7 +131,7 @@ impl RowLayout<'_> {
     }
 
     fn plan(&self, todos: &[view::TodoRow], done: u64, total: u64) -> Vec<Line<'static>> {
-        let mut lines = vec![self.line(Role::Dim, &format!("plan {done}/{total}"))];
+        let mut lines = vec![self.line(Role::Dim, &format!("to-dos {done}/{total}"))];
         for todo in todos {
             let (glyph, role) = match todo.status {
                 "completed" => (Glyph::Good, Role::Dim),
@@ -237,15 +237,26 @@ impl RowLayout<'_> {
     fn state_glyph(&self, state: CallState) -> &'static str {
         self.theme.glyph(match state {
             CallState::Running => Glyph::Running,
+            CallState::Waiting => Glyph::Waits,
             CallState::Ok => Glyph::Good,
             CallState::Failed => Glyph::Bad,
             CallState::Unfinished => Glyph::Minus,
         })
     }
 
+    /// What stands at the end of a call's line. A glyph alone would not say that a person is waited for.
+    fn state_end(&self, state: CallState) -> String {
+        let glyph = self.state_glyph(state);
+        match state {
+            CallState::Waiting => format!("waiting for permission {glyph}"),
+            _ => glyph.to_owned(),
+        }
+    }
+
     fn state_role(&self, state: CallState) -> Role {
         match state {
             CallState::Running => Role::Accent,
+            CallState::Waiting => Role::Warn,
             CallState::Ok | CallState::Unfinished => Role::Dim,
             CallState::Failed => Role::Bad,
         }
@@ -253,11 +264,12 @@ impl RowLayout<'_> {
 
     fn calls(&self, summary: &str, calls: &[CallRow], open: bool) -> Vec<Line<'static>> {
         let failed = calls.iter().filter(|call| call.state == CallState::Failed).count();
-        let running = calls.iter().any(|call| call.state == CallState::Running);
-        let state = match (running, failed) {
-            (true, _) => CallState::Running,
-            (false, 0) => CallState::Ok,
-            (false, _) => CallState::Failed,
+        let any = |state: CallState| calls.iter().any(|call| call.state == state);
+        let state = match failed {
+            _ if any(CallState::Waiting) => CallState::Waiting,
+            _ if any(CallState::Running) => CallState::Running,
+            0 => CallState::Ok,
+            _ => CallState::Failed,
         };
         let took: i64 = calls.iter().filter_map(|call| call.took_ms).sum();
         let fold = self.theme.glyph(if open { Glyph::Opened } else { Glyph::Folded });
@@ -270,7 +282,7 @@ impl RowLayout<'_> {
         };
         let end = match (state, failed) {
             (CallState::Failed, count) if calls.len() > 1 => format!("{}{count}", self.state_glyph(state)),
-            (state, _) => self.state_glyph(state).to_owned(),
+            (state, _) => self.state_end(state),
         };
         let right = if took >= 1_000 { format!("{} {end}", format::span_ms(took)) } else { end };
         let head = cells::ends(&format!("{fold} {what}"), &right, self.cells);
@@ -333,8 +345,8 @@ impl RowLayout<'_> {
             let path = sanitize::clean_line(&file.path);
             let fold = self.theme.glyph(if open { Glyph::Opened } else { Glyph::Folded });
             let counts = format!("+{} {}{}", file.added, self.theme.glyph(Glyph::Minus), file.removed);
-            let right = if at == 0 { self.state_glyph(call.state) } else { "" };
-            let head = cells::ends(&format!("{fold} {path}  {counts}"), right, self.cells);
+            let right = if at == 0 { self.state_end(call.state) } else { String::new() };
+            let head = cells::ends(&format!("{fold} {path}  {counts}"), &right, self.cells);
             lines.push(Line::styled(head, self.theme.style(self.state_role(call.state))));
             if open {
                 lines.extend(self.change(file, limits::CHANGE_LINES));

@@ -119,6 +119,8 @@ pub struct AttachmentRow {
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
     Running,
+    /// A person must permit it first.
+    Waiting,
     Ok,
     Failed,
     /// Its turn ended before it did.

@@ -32,6 +32,8 @@ pub struct Transcript {
     automatic: BTreeMap<String, String>,
     /// Where open requests are.
     requests: BTreeMap<String, usize>,
+    /// The calls that wait for a permission, by its request.
+    waiting: BTreeMap<String, String>,
     workers: BTreeMap<String, usize>,
     turn_usage: Option<TurnUsage>,
     /// The last row of text of the agent itself in the open turn.
@@ -58,6 +60,7 @@ impl Transcript {
             permissions: BTreeMap::new(),
             automatic: BTreeMap::new(),
             requests: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             workers: BTreeMap::new(),
             turn_usage: None,
             last_text: None,
@@ -358,7 +361,7 @@ impl Step<'_> {
         for (place, index) in transcript.calls.values().copied().collect::<Vec<_>>() {
             if let Some(row) = transcript.row_mut(place)
                 && let Some(call) = calls::call_mut(&mut row.body, index)
-                && call.state == CallState::Running
+                && matches!(call.state, CallState::Running | CallState::Waiting)
             {
                 call.state = CallState::Unfinished;
                 row.last = seq;
@@ -390,6 +393,9 @@ impl Step<'_> {
         self.close(parent.as_ref());
         let id = row.request.clone();
         self.transcript.header.open_requests.push(id.clone());
+        if let Some(call) = row.call.clone().filter(|_| row.subject == "permission") {
+            self.call_waits(id.clone(), call);
+        }
         let row = Row { key: self.seq, last: self.seq, at: self.at, parent, body: RowBody::Request(row) };
         let place = self.transcript.push_row(row);
         self.transcript.requests.insert(id, place);
@@ -399,6 +405,7 @@ impl Step<'_> {
         let EventKind::RequestSettled { request, outcome, by, message, .. } = kind else { return };
         let (id, outcome, by) =
             (request.to_string(), requests::outcome_text(outcome), author::shown(by).to_owned());
+        self.call_goes_on(&id);
         let (seq, at) = (self.seq, self.at);
         let transcript = &mut *self.transcript;
         transcript.header.open_requests.retain(|open| *open != id);

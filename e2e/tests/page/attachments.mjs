@@ -93,7 +93,7 @@ await scenario(async ({ page, context, assert }) => {
   await page.getByRole("textbox", { name: "Message" }).fill(`plan SCRIPT: ${JSON.stringify([{ todo }, { text: "planned" }])}`);
   await page.getByRole("button", { name: "Send" }).click();
   await log.getByText("planned", { exact: true }).waitFor();
-  await log.getByText("Plan 1 of 3: Mending it").click();
+  await log.getByText("To-dos 1 of 3: Mending it").click();
   const plan = log.locator(".row-plan");
   await plan.getByText("● Mending it · high priority").waitFor();
   await plan.getByText("In the parser, not around it.").waitFor();

@@ -14,6 +14,8 @@ await scenario(async ({ page, assert }) => {
   const card = page.getByRole("region", { name: "asker wants to run a command" });
   const press = async (name) => page.locator("button:enabled", { hasText: new RegExp(`^${name}`) }).first().click();
 
+  // The call itself says what it waits for.
+  await page.getByRole("log").getByText("waiting for permission").waitFor();
   // The whole input is there; it is changed, and what is not JSON is not sent.
   await card.getByText("Whole input").click();
   await card.getByText("what it is for").waitFor();

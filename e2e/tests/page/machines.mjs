@@ -67,7 +67,7 @@ await scenario(async ({ page, assert }) => {
   await page.getByRole("list", { name: "Hits" }).getByText("here ·").first().waitFor();
   await page.goto(`${BASE}/new`);
   await page.getByRole("combobox", { name: "Machine" }).selectOption({ label: "here" });
-  await until("its project", async () => (await page.getByRole("combobox", { name: "Project" }).innerText()).includes("demo"));
+  await until("its project", async () => (await page.getByRole("combobox", { name: "Campaign" }).innerText()).includes("demo"));
   await page.getByRole("combobox", { name: "Agent" }).selectOption("scripted");
   await page.getByRole("textbox", { name: "Name" }).fill("begun");
   await page.getByRole("textbox", { name: "First message" }).fill(`SCRIPT: ${JSON.stringify([{ text: "begun there" }])}`);

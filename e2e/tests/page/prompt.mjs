@@ -33,7 +33,7 @@ await scenario(async ({ page, context, assert }) => {
   await log.getByText("✕ Bash: false").first().waitFor();
   await log.getByText("2 calls: ran 2 commands").click();
   await log.getByText("it broke").last().waitFor();
-  await page.getByText("Plan · 0 of 2").waitFor();
+  await page.getByText("To-dos · 0 of 2").waitFor();
   await page.getByText("1.2 k tokens · $1.84").first().waitFor();
   const all = await events(id);
   const started = all.find((event) => event.type === "turn_started");

@@ -11,7 +11,7 @@ export interface JournalEvent {
   [field: string]: unknown;
 }
 
-export type CallState = "running" | "ok" | "failed" | "unfinished";
+export type CallState = "running" | "waiting" | "ok" | "failed" | "unfinished";
 
 export interface CallRow {
   call: string;

@@ -34,6 +34,8 @@ export class Transcript {
   private readonly permissions = new Map<string, string>();
   private readonly automatic = new Map<string, string>();
   private readonly requests = new Map<string, Row>();
+  /** The calls that wait for a permission, by its request. */
+  private readonly waiting = new Map<string, string>();
   private readonly workers = new Map<string, Row>();
   /** Characters of a call's output, counted once. */
   private readonly outputChars = new WeakMap<CallRow, number>();
@@ -227,7 +229,8 @@ export class Transcript {
 
   private callStarted(id: string, tool: string, input: Json, title: string, parent: string | null): void {
     const call: CallRow = {
-      call: id, seq: this.seq, tool, kind: callKind(tool), text: callText(tool, input, title), input, state: "running",
+      call: id, seq: this.seq, tool, kind: callKind(tool), text: callText(tool, input, title), input,
+      state: [...this.waiting.values()].includes(id) ? "waiting" : "running",
       output: "", output_omitted: 0, started: this.at, took_ms: null, permission: this.permissions.get(id) ?? "",
     };
     this.permissions.delete(id);
@@ -284,6 +287,24 @@ export class Transcript {
     else this.permissions.set(id, permission);
   }
 
+  private callWaits(request: string, id: string): void {
+    this.changeCall(id, (call) => {
+      if (call.state === "running") call.state = "waiting";
+    });
+    this.waiting.set(request, id);
+  }
+
+  /** A call goes on once its request is answered, unless it waits for another answer. */
+  private callGoesOn(request: string): void {
+    const id = this.waiting.get(request);
+    if (id === undefined) return;
+    this.waiting.delete(request);
+    if ([...this.waiting.values()].includes(id)) return;
+    this.changeCall(id, (call) => {
+      if (call.state === "waiting") call.state = "running";
+    });
+  }
+
   private turnEnded(event: JournalEvent): void {
     this.closeAll();
     const answer = trim(str(event, "text"));
@@ -297,7 +318,7 @@ export class Transcript {
     this.permissions.clear();
     this.automatic.clear();
     for (const { row, call } of this.calls.values()) {
-      if (call.state === "running") {
+      if (call.state === "running" || call.state === "waiting") {
         call.state = "unfinished";
         row.last = this.seq;
       }
@@ -319,6 +340,7 @@ export class Transcript {
     const parent = parentOf(event);
     this.close(parent);
     this.header.open_requests.push(body.request);
+    if (body.call !== null && body.subject === "permission") this.callWaits(body.request, body.call);
     this.requests.set(body.request, this.pushRow({ key: this.seq, last: this.seq, at: this.at, parent, ...body }));
   }
 
@@ -326,6 +348,7 @@ export class Transcript {
     const id = str(event, "request");
     const outcome = outcomeText(event);
     const by = person(str(event, "by"));
+    this.callGoesOn(id);
     this.header.open_requests = this.header.open_requests.filter((open) => open !== id);
     const row = this.requests.get(id);
     let call = this.automatic.get(id) ?? null;

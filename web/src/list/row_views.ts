@@ -152,7 +152,8 @@ function calls(element: HTMLElement): Part {
       const many = shown.length === 1 ? "1 call" : `${shown.length} calls`;
       summary.replaceChildren(make("span", "", `${many}: ${visible(row.summary)}`));
       let state = `${duration(took)} · ok`;
-      if (running > 0) state = "running";
+      if (shown.some((call) => call.state === "waiting")) state = STATES.waiting;
+      else if (running > 0) state = STATES.running;
       else if (failed.length > 0) state = `${duration(took)} · ${failed.length} failed`;
       summary.append(make("span", failed.length > 0 ? "state fail" : "state dim", ` · ${state}`));
       for (const call of failed.slice(0, 3)) summary.append(make("span", "failed", `✕ ${visible(call.text)}`));
@@ -161,7 +162,7 @@ function calls(element: HTMLElement): Part {
   };
 }
 
-const STATES = { running: "running", ok: "ok", failed: "failed", unfinished: "not finished" };
+const STATES = { running: "running", waiting: "waiting for permission", ok: "ok", failed: "failed", unfinished: "not finished" };
 
 function callBox(call: CallRow): HTMLElement {
   const box = make("div", "call");
@@ -255,7 +256,7 @@ function plan(row: Row, box: HTMLElement): void {
   if (row.kind !== "plan") return;
   const [details, summary, body] = folded();
   const current = row.todos.find((todo) => todo.status === "in_progress");
-  summary.textContent = `Plan ${row.done} of ${row.total}${current ? `: ${todoWords(current)}` : ""}`;
+  summary.textContent = `To-dos ${row.done} of ${row.total}${current ? `: ${todoWords(current)}` : ""}`;
   for (const todo of row.todos) {
     const line = make("div", "", `${MARKS[todo.status]} ${todoWords(todo)}`);
     if (todo.priority !== null) line.append(make("span", "dim", ` · ${todo.priority} priority`));

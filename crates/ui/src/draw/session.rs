@@ -174,7 +174,7 @@ fn plan(app: &App, header: &view::SessionHeader) -> String {
         })
     };
     let glyphs: String = header.todos.iter().take(12).map(glyph).collect();
-    format!("plan {glyphs} {}/{}", header.todos_done(), header.todos.len())
+    format!("to-dos {glyphs} {}/{}", header.todos_done(), header.todos.len())
 }
 
 /// A bar of eight cells.

@@ -338,6 +338,27 @@ fn a_new_request_is_counted_at_once_and_announced_once() {
 }
 
 #[test]
+fn a_call_that_waits_for_permission_says_so() {
+    let mut stage = Stage::with_journal(120, 40, "");
+    let call = domain::CallId::new("c1");
+    let started = EventKind::ToolStarted {
+        call: call.clone(),
+        tool: "Bash".to_owned(),
+        input: json!({"command": "git push"}),
+        title: String::new(),
+        parent: None,
+    };
+    let mut asked = permission(7, "git push");
+    if let EventKind::RequestOpened { ask: RequestSubject::Permission(ask), .. } = &mut asked {
+        ask.call = Some(call);
+    }
+    stage.events(vec![started, asked]);
+    stage.shows("waiting for permission");
+    stage.events(vec![settled(7, "phone")]);
+    stage.shows_not("waiting for permission");
+}
+
+#[test]
 fn who_answered_is_told_however_long_the_command_is() {
     let mut stage = Stage::with_journal(100, 40, "");
     stage.events(vec![permission(7, &"make everything ".repeat(20)), settled(7, "phone")]);

@@ -32,7 +32,7 @@ fn plain_output_is_linear_and_without_boxes() {
     }
     assert!(text.contains("You: Fix the cart") && text.contains("50 calls: read 50, 1 failed."), "{text}");
     assert!(text.contains("Changed src/cart.rs, 2 lines added, 2 removed."), "{text}");
-    assert!(text.contains("Plan: 1 of 3 done, now: Pushing."), "{text}");
+    assert!(text.contains("To-dos: 1 of 3 done, now: Pushing."), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     assert!(!text.contains(['│', '─', '▸', '┌', '●']), "{text}");
 }

@@ -19,6 +19,7 @@ impl Step<'_> {
         title: &str,
         parent: Option<String>,
     ) {
+        let waits = self.transcript.waiting.values().any(|call| call == id);
         let call = CallRow {
             call: id.to_owned(),
             seq: self.seq,
@@ -26,7 +27,7 @@ impl Step<'_> {
             kind: call_kind(tool),
             text: call_text(tool, input, title),
             input: input.clone(),
-            state: CallState::Running,
+            state: if waits { CallState::Waiting } else { CallState::Running },
             output: String::new(),
             output_omitted: 0,
             output_chars: 0,
@@ -88,6 +89,29 @@ impl Step<'_> {
         } else {
             self.transcript.permissions.insert(id.to_owned(), permission);
         }
+    }
+
+    /// Records that a call waits for the answer to a request.
+    pub(super) fn call_waits(&mut self, request: String, id: String) {
+        self.change_call(&id, |call, _| {
+            if call.state == CallState::Running {
+                call.state = CallState::Waiting;
+            }
+        });
+        self.transcript.waiting.insert(request, id);
+    }
+
+    /// Records that a request was answered: its call goes on, unless it waits for another answer.
+    pub(super) fn call_goes_on(&mut self, request: &str) {
+        let Some(id) = self.transcript.waiting.remove(request) else { return };
+        if self.transcript.waiting.values().any(|call| *call == id) {
+            return;
+        }
+        self.change_call(&id, |call, _| {
+            if call.state == CallState::Waiting {
+                call.state = CallState::Running;
+            }
+        });
     }
 
     fn change_call(&mut self, id: &str, change: impl FnOnce(&mut CallRow, i64)) {
