@@ -493,9 +493,6 @@ fn snapshot_of(row: SessionRow) -> Snapshot {
 }
 
 fn next_epoch(connection: &rusqlite::Connection) -> rusqlite::Result<u64> {
-    connection
-        .query_row("UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value", [], |row| {
-            row.get::<_, i64>(0)
-        })
-        .map(|epoch| epoch as u64)
+    let next = "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value";
+    connection.query_row(next, [], |row| row.get::<_, i64>(0)).map(|epoch| epoch as u64)
 }

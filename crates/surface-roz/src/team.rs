@@ -215,7 +215,8 @@ impl InnerWorkers {
                 out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
             }
             any_event!(
-                life turn output request settings plan usage WorkerProgressed WorkerFinished report
+                life turn TextDelta ThinkingDelta ToolStarted ToolProgress ToolFinished request settings plan usage
+                WorkerProgressed WorkerFinished report
             ) => {}
         }
     }

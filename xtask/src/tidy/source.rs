@@ -12,6 +12,7 @@ pub const STARTS_PROCESSES: &[Allowed] = &[
     ("bench/src/rivals.rs", "starts the programs that the daemon is compared with"),
     ("bench/src/sides.rs", "starts the clients of both sides of a comparison"),
     ("bench/src/floor.rs", "the relay the daemon is compared with starts its own agent"),
+    ("bench/src/sections/everyday.rs", "git and an agent alone, beside which everyday work is measured"),
     ("bench/src/sections/workbench.rs", "plain commands and bwrap, beside which the sandbox is measured"),
     ("bench/scrub/src/beside.rs", "scanners of others, beside which the scrubber is measured"),
     ("bench/src/machine.rs", "runs itself again in a session of its own"),
