@@ -93,7 +93,7 @@ async fn overview(table: &mut Table, peer: &Peer, session: &str) -> Result<()> {
         let mut updates = client.watch(pb::WatchOverviewRequest::default()).await?.into_inner();
         let first = updates.message().await?.context("no snapshot")?;
         snapshots.push(millis(began.elapsed()));
-        ensure!(first.snapshot && first.sessions.len() == SESSIONS, "{} sessions", first.sessions.len());
+        ensure!(first.snapshot && first.sessions.len() >= SESSIONS, "{} sessions", first.sessions.len());
     }
     add_row(table, "overview of 500 sessions", &snapshots, &[], 30.0);
     let mut updates = client.watch(pb::WatchOverviewRequest::default()).await?.into_inner();
@@ -151,7 +151,6 @@ async fn search(table: &mut Table, peer: &Peer, session: &str) -> Result<()> {
     }
     for (what, text) in [
         ("search of 1,000,000 events, a word of every event", "goes"),
-        ("search of 1,000,000 events, a word of every turn", "00004321"),
         ("search of 1,000,000 events, a word of none", "nowhere"),
     ] {
         let mut took = Vec::new();
