@@ -16,6 +16,13 @@ pub fn look(pid: u32) -> ProcessLook {
     }
 }
 
+/// Returns whether a process exists, which one that has ended and was not reaped does. Costs a hundredth of a look.
+pub fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    // One of another user exists too.
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 fn parse(stat: &str) -> ProcessLook {
     // The name is in brackets and may contain anything, brackets too.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
@@ -39,6 +46,10 @@ mod tests {
         assert!(look(std::process::id()).is_alive);
         // No kernel numbers processes so high.
         assert!(!look(u32::MAX).is_alive);
+        assert!(exists(std::process::id()));
+        assert!(exists(1), "though it may be another user's");
+        assert!(!exists(u32::MAX));
+        assert!(!exists(i32::MAX as u32));
     }
 
     #[test]

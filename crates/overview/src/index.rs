@@ -16,8 +16,10 @@ pub(super) struct IndexEntry {
     pub(super) last_event_at: Option<Timestamp>,
     pub(super) seen_at: Option<Timestamp>,
     pub(super) branch: String,
-    /// The branch was read since the session last did something.
-    pub(super) is_branch_known: bool,
+    /// What an agent without work had used when it was looked at.
+    pub(super) idle_cpu_ms: Option<u64>,
+    /// The branch, and the CPU time of an agent without work, were read since the session last did something.
+    pub(super) is_read: bool,
     pub(super) run_limits: Option<SharedRunLimits>,
     pub(super) silence: Option<Silence>,
     /// What the last look at a silent agent told, so that a change of it is noticed.
@@ -54,7 +56,8 @@ impl IndexEntry {
             last_event_at,
             seen_at,
             branch: String::new(),
-            is_branch_known: false,
+            idle_cpu_ms: None,
+            is_read: false,
             run_limits: None,
             silence: None,
             told: String::new(),
@@ -62,6 +65,12 @@ impl IndexEntry {
             revision: 0,
             state_revision: 0,
         }
+    }
+
+    /// Returns whether the agent has something to do.
+    pub(super) fn is_at_work(&self) -> bool {
+        use domain::Status::{Starting, Working};
+        matches!(self.facts.status, Starting | Working)
     }
 }
 
@@ -119,12 +128,12 @@ impl Index {
         Some((self.revision, extent))
     }
 
-    /// Keeps the branch that was read, unless the session did something meanwhile. Nobody is woken: whoever read it has
-    /// it.
-    pub(super) fn keep_branch(&mut self, id: &SessionId, changes: u64, branch: &str) {
+    /// Keeps what was read, unless the session did something meanwhile. Nobody is woken: whoever read it has it.
+    pub(super) fn keep_read(&mut self, id: &SessionId, changes: u64, branch: &str, cpu_ms: Option<u64>) {
         if let Some(entry) = self.sessions.get_mut(id).filter(|entry| entry.changes == changes) {
             branch.clone_into(&mut entry.branch);
-            entry.is_branch_known = true;
+            entry.idle_cpu_ms = cpu_ms;
+            entry.is_read = true;
         }
     }
 
@@ -150,8 +159,6 @@ impl Index {
 
     /// Returns the sessions whose agent has something to do.
     pub(super) fn at_work(&self) -> Vec<IndexEntry> {
-        use domain::Status::{Starting, Working};
-        let is_at_work = |entry: &&IndexEntry| matches!(entry.facts.status, Starting | Working);
-        self.sessions.values().filter(is_at_work).cloned().collect()
+        self.sessions.values().filter(|entry| entry.is_at_work()).cloned().collect()
     }
 }

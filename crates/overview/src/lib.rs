@@ -186,7 +186,7 @@ impl Overview {
             entry.facts = facts;
             entry.last_seq = last_seq;
             entry.last_event_at = at.or(entry.last_event_at);
-            entry.is_branch_known = false;
+            entry.is_read = false;
             entry.changes += 1;
             ChangeExtent::State
         });
@@ -267,7 +267,7 @@ impl Overview {
         let looked = move || -> Vec<(SessionGlance, Option<u64>)> {
             let now = clock::now();
             let look = |mut entry: IndexEntry| {
-                let read_at = (!entry.is_branch_known).then_some(entry.changes);
+                let read_at = (!entry.is_read).then_some(entry.changes);
                 if read_at.is_some() {
                     entry.branch = branch::checked_out(&entry.facts.folder);
                 }
@@ -281,7 +281,7 @@ impl Overview {
         let mut index = self.shared.lock();
         let keep = |(glance, read_at): (SessionGlance, Option<u64>)| {
             if let Some(changes) = read_at {
-                index.keep_branch(&glance.facts.id, changes, &glance.branch);
+                index.keep_read(&glance.facts.id, changes, &glance.branch, glance.evidence.cpu_ms);
             }
             glance
         };
@@ -326,23 +326,32 @@ fn glance(entry: IndexEntry, now: Timestamp) -> SessionGlance {
     }
 }
 
-/// Looks at the process of a session's agent.
+/// Looks at the process of a session's agent. Of an agent without work only whether it runs matters, and that costs no reading
+/// of the kernel's files: a list of five hundred waits for none of them.
 fn evidence(entry: &IndexEntry) -> Evidence {
     let facts = &entry.facts;
-    let seen = (facts.status.has_agent() && facts.pid != 0).then(|| host::process_look::look(facts.pid));
-    let run = entry
-        .run_limits
-        .as_ref()
-        .and_then(|run| run.lock().unwrap_or_else(PoisonError::into_inner).clone())
-        .filter(|_| seen.is_some());
-    let cpu_ms = run.and_then(|run| run.report().cpu_ms).or_else(|| seen.and_then(|seen| seen.cpu_ms));
+    let has_process = facts.status.has_agent() && facts.pid != 0;
+    let (is_process_alive, cpu_ms) = if !has_process {
+        (None, None)
+    } else if entry.is_read && !entry.is_at_work() {
+        (Some(host::process_look::exists(facts.pid)), entry.idle_cpu_ms)
+    } else {
+        let seen = host::process_look::look(facts.pid);
+        (Some(seen.is_alive), run_cpu_ms(entry).or(seen.cpu_ms))
+    };
     let baseline = entry.silence.filter(|silence| Some(silence.since) == entry.last_event_at);
     Evidence {
-        is_process_alive: seen.map(|seen| seen.is_alive),
+        is_process_alive,
         last_event_at: entry.last_event_at,
         cpu_ms,
         cpu_ms_in_silence: baseline.and_then(|silence| Some(cpu_ms?.saturating_sub(silence.cpu_ms?))),
     }
+}
+
+/// Returns the CPU time of everything an agent has started, where its control group counts it.
+fn run_cpu_ms(entry: &IndexEntry) -> Option<u64> {
+    let run = entry.run_limits.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    run?.cpu_ms()
 }
 
 /// Sorts sessions as lists show them: by state, and within one by the time it has lasted.

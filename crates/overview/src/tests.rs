@@ -203,3 +203,21 @@ async fn streamed_output_wakes_a_watcher_of_states_only_at_the_end_of_a_silence(
     let third = tokio::time::timeout(DEADLINE, watch.next()).await.unwrap().unwrap();
     assert_eq!(third.removed, [spec.id]);
 }
+
+#[tokio::test]
+async fn the_end_of_an_idle_agents_process_is_seen_though_its_files_were_read_before() {
+    let world = World::new();
+    let (spec, mut state) = world.store("sess_a", vec![changed(Status::Starting, Status::Running)]).await;
+    let mut agent = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    state.pid = agent.id();
+    world.overview.begin(SessionFacts::of(&spec, &state), 1, None, Arc::default());
+    let first = world.overview.glance(&spec.id).await.unwrap().evidence;
+    assert_eq!(first.is_process_alive, Some(true));
+    assert!(world.overview.shared.lock().get(&spec.id).unwrap().is_read, "the next look reads no file");
+    let second = world.overview.glance(&spec.id).await.unwrap().evidence;
+    assert_eq!((second.is_process_alive, second.cpu_ms), (Some(true), first.cpu_ms));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let third = world.overview.glance(&spec.id).await.unwrap().evidence;
+    assert_eq!(third.is_process_alive, Some(false));
+}

@@ -440,6 +440,11 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
 }
 
 impl RunLimits {
+    /// Returns the CPU time of the run; nothing without a control group that counts it.
+    pub fn cpu_ms(&self) -> Option<u64> {
+        self.group.as_ref().and_then(SessionGroup::cpu_ms)
+    }
+
     /// Measures the run.
     pub fn report(&self) -> ResourceReport {
         let group = self.group.as_ref();

@@ -41,9 +41,8 @@ pub(super) async fn of_campaign(console: &mut Console, args: &CampaignBudgetArgs
     show(console, &found)
 }
 
-/// Returns the shared budgets, one line each, for lists of sessions and sums; nothing from a daemon that has none.
-pub(super) async fn lines(client: &Client) -> Vec<String> {
-    let found = all(client).await;
+/// Returns shared budgets, one line each, for lists of sessions and sums.
+pub(super) fn lines(budgets: &[pb::SharedBudget]) -> Vec<String> {
     let line = |budget: &pb::SharedBudget| {
         let (limits, spent) = amounts!(budget);
         let parts: Vec<String> = amount_texts(&limits, &spent)
@@ -53,7 +52,7 @@ pub(super) async fn lines(client: &Client) -> Vec<String> {
             .collect();
         format!("{}: {}", title(budget), parts.join(", "))
     };
-    found.iter().map(line).collect()
+    budgets.iter().map(line).collect()
 }
 
 /// Returns all budgets that limit something; none from a daemon that knows of none.

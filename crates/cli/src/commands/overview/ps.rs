@@ -54,16 +54,10 @@ pub(in crate::commands) async fn run(console: &mut Console, args: &PsArgs) -> Re
         return Ok(Exit::OK);
     }
     print(console, &sessions, found.is_several)?;
-    print_shared_budgets(console).await?;
-    Ok(Exit::OK)
-}
-
-/// Prints what all sessions, and those of campaigns, have spent of what they share.
-async fn print_shared_budgets(console: &mut Console) -> Result<()> {
-    let client = console.connect().await?;
-    let lines = crate::commands::budget::lines(&client).await;
+    // What all sessions, and those of campaigns, have spent of what they share.
+    let lines = crate::commands::budget::lines(&found.own_budgets);
     lines.iter().try_for_each(|line| console.out.note(TextStyle::Dim, line))?;
-    Ok(())
+    Ok(Exit::OK)
 }
 
 /// Returns the state of a session; nothing if the daemon is newer than this command.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use wire::obey::v1 as pb;
 
+use crate::commands::budget;
 use crate::commands::session::print_table;
 use cli_args::overview::{UsageArgs, UsageGroupArg, UsageStepArg};
 use client::format::{self, rfc3339};
@@ -53,7 +54,7 @@ pub(in crate::commands) async fn run(console: &mut Console, args: &UsageArgs) ->
         return Ok(Exit::OK);
     }
     print(console, &series.rows, args.per, &by)?;
-    let budgets = crate::commands::budget::lines(&client).await;
+    let budgets = budget::lines(&budget::all(&client).await);
     budgets.iter().try_for_each(|line| console.out.note(TextStyle::Dim, line))?;
     Ok(Exit::OK)
 }

@@ -23,7 +23,9 @@ pub(super) struct Found {
     /// Several machines were asked.
     pub(super) is_several: bool,
     pub(super) unreachable: Vec<UnreachableMachine>,
-    /// What sessions of a machine may spend together, by the machine's name.
+    /// What sessions of the machine that commands go to may spend together.
+    pub(super) own_budgets: Vec<pb::SharedBudget>,
+    /// The same of every machine, by its name.
     shared_budgets: HashMap<String, Vec<pb::SharedBudget>>,
 }
 
@@ -43,8 +45,10 @@ struct OneMachine {
 
 impl OneMachine {
     async fn ask(client: &Client, request: pb::ListOverviewRequest) -> std::result::Result<Self, Status> {
-        let sessions = client.overview().list(request).await?.into_inner().sessions;
-        Ok(Self { sessions, shared_budgets: crate::commands::budget::all(client).await })
+        let mut overview = client.overview();
+        let (listed, shared_budgets) =
+            tokio::join!(overview.list(request), crate::commands::budget::all(client));
+        Ok(Self { sessions: listed?.into_inner().sessions, shared_budgets })
     }
 }
 
@@ -72,8 +76,10 @@ pub(super) async fn list(
     if (is_chosen && !args.machines) || known.is_empty() {
         let client = console.connect().await?;
         let OneMachine { sessions, shared_budgets } = OneMachine::ask(&client, request.clone()).await?;
+        let own_budgets = shared_budgets.clone();
         let shared_budgets = of_machine(&sessions, shared_budgets);
-        return Ok(Found { sessions, is_several: false, unreachable: Vec::new(), shared_budgets });
+        let unreachable = Vec::new();
+        return Ok(Found { sessions, is_several: false, unreachable, own_budgets, shared_budgets });
     }
     let asking: Vec<_> = known
         .into_iter()
@@ -84,6 +90,7 @@ pub(super) async fn list(
         .collect();
     let client = console.connect_here().await?;
     let OneMachine { mut sessions, shared_budgets } = OneMachine::ask(&client, request.clone()).await?;
+    let own_budgets = shared_budgets.clone();
     let mut shared_budgets = of_machine(&sessions, shared_budgets);
     let mut unreachable = Vec::new();
     for asked in asking {
@@ -108,7 +115,7 @@ pub(super) async fn list(
     // A machine may be paired with itself.
     let mut seen = std::collections::HashSet::new();
     sessions.retain(|session| seen.insert(session.session_id.clone()));
-    Ok(Found { sessions, is_several: true, unreachable, shared_budgets })
+    Ok(Found { sessions, is_several: true, unreachable, own_budgets, shared_budgets })
 }
 
 /// Returns the budgets of the machine that has these sessions, by its name.
