@@ -119,6 +119,11 @@ impl Worktrees {
     pub async fn list(&self, repo_path: &str) -> Result<Vec<Worktree>, Error> {
         let repository = self.repository(repo_path).await?;
         let trees = repository.trees().await?;
+        self.listed(&repository, &trees).await
+    }
+
+    /// The same of trees that git has listed.
+    async fn listed(&self, repository: &Repository, trees: &[ListedTree]) -> Result<Vec<Worktree>, Error> {
         // All rows must exist before one is inspected, because a session belongs to the innermost worktree.
         let mut rows = Vec::new();
         for tree in trees.iter().filter(|tree| !tree.bare) {
@@ -126,13 +131,13 @@ impl Worktrees {
                 tracing::warn!(path = %tree.path.display(), "a worktree whose path is not valid UTF-8 is not listed");
                 continue;
             }
-            rows.push((self.known(&repository, &tree.path, None).await?, tree));
+            rows.push((self.known(repository, &tree.path, None).await?, tree));
         }
         let mut listed = Vec::new();
         for (row, tree) in rows {
             listed.push(self.inspect(row, Some(tree)).await?);
         }
-        self.forget_others(&repository, &listed).await?;
+        self.forget_others(repository, &listed).await?;
         Ok(listed)
     }
 

@@ -4,11 +4,14 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use domain::Error;
-use storage::worktrees::WorktreeOrigin;
+use host::project_file;
+use storage::worktrees::{WorktreeOrigin, WorktreeRow};
 
-use super::git::{self, ListedTree, Repository};
+use super::git::{self, Branches, ListedTree, Repository};
 use super::setup::{Setup, SetupOutcome};
+use super::tree::OpenTree;
 use super::{Worktree, Worktrees, names};
+use crate::limits;
 
 /// The fields of a worktree to create. An empty text means the default.
 #[derive(Clone, Debug, Default)]
@@ -63,8 +66,16 @@ struct CheckedWorktree {
     path: PathBuf,
     commit: String,
     origin: WorktreeOrigin,
-    /// The repository's main tree, whose ignored files may be copied.
-    main: PathBuf,
+    /// The trees that were there before, the main one first.
+    trees: Vec<ListedTree>,
+}
+
+/// A repository that nobody else in this daemon changes meanwhile, and what it has.
+pub(super) struct LockedRepository {
+    pub(super) repository: Repository,
+    pub(super) trees: Vec<ListedTree>,
+    branches: Branches,
+    alone: tokio::sync::OwnedMutexGuard<()>,
 }
 
 impl Worktrees {
@@ -76,15 +87,37 @@ impl Worktrees {
     /// The same; also tells what became of the project's set-up hook.
     pub async fn create_set_up(&self, new: NewWorktree) -> Result<CreatedWorktree, Error> {
         let worktrees = self.clone();
-        let made = tokio::spawn(async move { worktrees.create_here(new).await });
-        made.await
-            .unwrap_or_else(|error| Err(git::failed("an internal error").with_detail(error.to_string())))
+        to_its_end(async move {
+            let locked = worktrees.lock_repository(&new.repo_path).await?;
+            worktrees.create_here(locked, new).await
+        })
+        .await
     }
 
-    async fn create_here(&self, new: NewWorktree) -> Result<CreatedWorktree, Error> {
-        let repository = self.repository(&new.repo_path).await?;
+    /// The same in a repository that is locked already.
+    pub(super) async fn create_in(
+        &self,
+        locked: LockedRepository,
+        new: NewWorktree,
+    ) -> Result<Worktree, Error> {
+        let worktrees = self.clone();
+        Ok(to_its_end(async move { worktrees.create_here(locked, new).await }).await?.worktree)
+    }
+
+    /// Waits until nobody else changes the repository of a folder, and reads what it has.
+    pub(super) async fn lock_repository(&self, repo_path: &str) -> Result<LockedRepository, Error> {
+        let repository = self.repository(repo_path).await?;
         let alone = self.alone(&repository).await;
-        let plan = self.plan(repository, new).await?;
+        let (trees, branches) = tokio::try_join!(repository.trees(), repository.branches())?;
+        Ok(LockedRepository { repository, trees, branches, alone })
+    }
+
+    async fn create_here(
+        &self,
+        locked: LockedRepository,
+        new: NewWorktree,
+    ) -> Result<CreatedWorktree, Error> {
+        let plan = self.plan(&locked, new).await?;
         let worktree = match self.make(&plan).await {
             Ok(made) => made,
             Err(error) => {
@@ -93,7 +126,7 @@ impl Worktrees {
             }
         };
         // A hook may take minutes; other trees are created meanwhile.
-        drop(alone);
+        drop(locked.alone);
         match self.set_up(&plan).await {
             Ok(setup) => Ok(CreatedWorktree { worktree, setup }),
             Err(error) => {
@@ -109,18 +142,21 @@ impl Worktrees {
     /// Does in a new tree what the project wants done there.
     async fn set_up(&self, plan: &CheckedWorktree) -> Result<SetupOutcome, Error> {
         let setup = Setup::read(&plan.path)?;
+        // The main tree's ignored files may be copied.
+        let main = plan.trees.first().filter(|main| !main.bare).map(|main| main.path.as_path());
+        let main = main.unwrap_or(&plan.repository.folder);
         if let Some(setup) = &setup {
-            setup.copy_files(&plan.main, &plan.path)?;
+            setup.copy_files(main, &plan.path)?;
         }
-        self.run_allowed_hook(setup.as_ref(), &plan.repository, &plan.path, &plan.main).await
+        self.run_allowed_hook(setup.as_ref(), &plan.repository, &plan.path, main).await
     }
 
     /// Resolves and checks branch, name and path of a new worktree.
-    async fn plan(&self, repository: Repository, new: NewWorktree) -> Result<CheckedWorktree, Error> {
-        let trees = repository.trees().await?;
+    async fn plan(&self, locked: &LockedRepository, new: NewWorktree) -> Result<CheckedWorktree, Error> {
+        let LockedRepository { repository, trees, branches, .. } = locked;
         let branch = match (new.branch.as_str(), new.branch_choice) {
             ("", BranchChoice::Either) if new.name.is_empty() => {
-                self.free_branch(&repository, &names::slug(&new.prompt)).await?
+                free_branch(branches, &names::slug(&new.prompt))?
             }
             ("", BranchChoice::New | BranchChoice::Either) => new.name.clone(),
             (branch, _) => branch.to_owned(),
@@ -129,27 +165,14 @@ impl Worktrees {
         if !new.name.is_empty() {
             names::check_name(&new.name)?;
         }
-        let (source, commit, base_ref) = find_branch(&repository, &trees, &branch, &new).await?;
+        let (source, commit, base_ref) = find_branch(locked, &branch, &new).await?;
         if let Some(tree) = trees.iter().find(|tree| tree.branch.as_deref() == Some(&branch)) {
             return Err(git::failed(&format!("branch {branch} is checked out at {}", tree.path.display())));
         }
-        let (name, path) = self.find_path(&repository, &trees, &branch, &new).await?;
-        let origin = origin_of(&repository, &source, &commit, base_ref).await?;
-        let main = trees.first().filter(|main| !main.bare).map(|main| main.path.clone());
-        let main = main.unwrap_or_else(|| repository.folder.clone());
-        Ok(CheckedWorktree { repository, name, branch, source, path, commit, origin, main })
-    }
-
-    /// Returns the first of the numbered names that no branch has, here or on a remote.
-    async fn free_branch(&self, repository: &Repository, wanted: &str) -> Result<String, Error> {
-        for name in names::numbered(wanted) {
-            let is_taken = repository.branch(&name).await?.is_some()
-                || !repository.remote_branches(&name).await?.is_empty();
-            if !is_taken {
-                return Ok(name);
-            }
-        }
-        Err(Error::invalid("branch", format_args!("every name like {wanted} is taken; give another")))
+        let (name, path) = self.find_path(repository, trees, &branch, &new).await?;
+        let origin = origin_of(repository, &source, &commit, base_ref).await?;
+        let (repository, trees) = (repository.clone(), trees.clone());
+        Ok(CheckedWorktree { repository, name, branch, source, path, commit, origin, trees })
     }
 
     /// Returns the name and the path of a new tree. A name that was derived is changed until it is free.
@@ -241,10 +264,10 @@ impl Worktrees {
         }
         let row = self.record(repository, path, Some(&plan.name), plan.origin.clone()).await?;
         let checked_out = async {
-            let tree = self.open_folder(path).await?;
+            let tree = plan.made(row.clone())?;
             let isolation = self.isolation(&tree).await?;
             isolation.check_out(path, &tree.index(), &plan.commit).await?;
-            self.inspect(row.clone(), tree.trees.iter().find(|tree| tree.path == *path)).await
+            self.inspect(row.clone(), tree.trees.last()).await
         };
         match checked_out.await {
             Ok(worktree) => Ok(worktree),
@@ -264,58 +287,69 @@ impl Worktrees {
     }
 }
 
+/// Runs work to its end even if the caller disconnects.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(work)
+        .await
+        .unwrap_or_else(|error| Err(git::failed("an internal error").with_detail(error.to_string())))
+}
+
+/// Returns the first of the numbered names that no branch has, here or on a remote.
+fn free_branch(branches: &Branches, wanted: &str) -> Result<String, Error> {
+    let is_free = |name: &String| branches.local(name).is_none() && branches.of_remotes(name).is_empty();
+    names::numbered(wanted).find(is_free).ok_or_else(|| {
+        Error::invalid("branch", format_args!("every name like {wanted} is taken; give another"))
+    })
+}
+
 /// Finds the branch of a new worktree: where it comes from, its commit, and the full name of the branch a new one
 /// starts from.
 async fn find_branch(
-    repository: &Repository,
-    trees: &[ListedTree],
+    LockedRepository { repository, trees, branches, .. }: &LockedRepository,
     branch: &str,
     new: &NewWorktree,
 ) -> Result<(BranchSource, String, String), Error> {
-    let known = repository.commit(&format!("refs/heads/{branch}")).await?;
+    let here = repository.tree_of(trees);
     let main_branch = || {
-        let here = trees.iter().find(|tree| repository.folder.starts_with(&tree.path));
-        let branch = here.or(trees.first()).and_then(|tree| tree.branch.as_deref());
+        let branch = here.and_then(|tree| tree.branch.as_deref());
         branch.map(|branch| format!("refs/heads/{branch}")).unwrap_or_default()
     };
-    match (known, new.branch_choice) {
+    match (branches.local(branch), new.branch_choice) {
         (Some(_), BranchChoice::New) => {
             return Err(Error::invalid(
                 "branch",
                 format_args!("{branch} exists already; leave out create_branch"),
             ));
         }
-        (Some(commit), _) => return Ok((BranchSource::Local, commit, main_branch())),
+        (Some(commit), _) => return Ok((BranchSource::Local, commit.to_owned(), main_branch())),
         (None, BranchChoice::New) => {}
-        (None, BranchChoice::Existing | BranchChoice::Either) => {
-            match repository.remote_branches(branch).await?.as_slice() {
-                [] if new.branch_choice == BranchChoice::Existing => {
-                    let what = format!("there is no branch {branch}, here or on a remote; use create_branch");
-                    return Err(Error::invalid("branch", what));
-                }
-                [] => {}
-                [remote] => {
-                    let commit = repository.commit(&format!("refs/remotes/{remote}")).await?;
-                    let commit =
-                        commit.ok_or_else(|| Error::invalid("branch", "is no commit on its remote"))?;
-                    return Ok((BranchSource::Remote(remote.clone()), commit, main_branch()));
-                }
-                several => {
-                    let what =
-                        format!("{branch} is on several remotes: {}; make it first", several.join(", "));
-                    return Err(Error::invalid("branch", what));
-                }
+        (None, BranchChoice::Existing | BranchChoice::Either) => match *branches.of_remotes(branch) {
+            [] if new.branch_choice == BranchChoice::Existing => {
+                let what = format!("there is no branch {branch}, here or on a remote; use create_branch");
+                return Err(Error::invalid("branch", what));
             }
-        }
+            [] => {}
+            [(remote, commit)] => {
+                return Ok((BranchSource::Remote(remote.to_owned()), commit.to_owned(), main_branch()));
+            }
+            ref several => {
+                let several: Vec<&str> = several.iter().map(|(remote, _)| *remote).collect();
+                let what = format!("{branch} is on several remotes: {}; make it first", several.join(", "));
+                return Err(Error::invalid("branch", what));
+            }
+        },
     }
     if new.base.is_empty() {
-        let commit = repository.commit("HEAD").await?.ok_or_else(|| {
+        let head = here.map(|tree| tree.head.as_str()).filter(|head| head.bytes().any(|byte| byte != b'0'));
+        let commit = head.ok_or_else(|| {
             Error::invalid("repo_path", "the repository has no commit yet, so nothing can be checked out")
         })?;
-        return Ok((BranchSource::New, commit, main_branch()));
+        return Ok((BranchSource::New, commit.to_owned(), main_branch()));
     }
-    if let Some((full, commit)) = repository.branch(&new.base).await? {
-        return Ok((BranchSource::New, commit, full));
+    if let Some((full, commit)) = branches.find(&new.base) {
+        return Ok((BranchSource::New, commit.to_owned(), full));
     }
     let commit = match new.base.starts_with('-') {
         true => None,
@@ -346,6 +380,36 @@ async fn origin_of(
 }
 
 impl CheckedWorktree {
+    /// Returns the tree that git has just made, without asking git about it.
+    fn made(&self, row: WorktreeRow) -> Result<OpenTree, Error> {
+        let pointer = project_file::read_text(&self.path, Path::new(".git"), limits::GIT_POINTER_MAX_BYTES);
+        let named = pointer
+            .ok()
+            .flatten()
+            .and_then(|text| Some(text.strip_prefix("gitdir: ")?.trim_end().to_owned()));
+        let named = named.ok_or_else(|| {
+            git::failed(&format!("{} does not say where its git folder is", self.path.display()))
+        })?;
+        let git_dir = self.path.join(named);
+        let (commit, branch) = (self.commit.clone(), self.branch.clone());
+        let listed = ListedTree {
+            path: self.path.clone(),
+            head: commit.clone(),
+            branch: Some(branch.clone()),
+            ..ListedTree::default()
+        };
+        let (folder, root) = (self.path.clone(), Some(self.path.clone()));
+        Ok(OpenTree {
+            repository: Repository { folder, git_dir: git_dir.clone(), root, ..self.repository.clone() },
+            path: self.path.clone(),
+            git_dir,
+            head: Some(commit),
+            branch: Some(branch),
+            trees: self.trees.iter().cloned().chain([listed]).collect(),
+            row,
+        })
+    }
+
     /// Removes whatever was created.
     async fn undo(&self) {
         let folder = &self.repository.folder;

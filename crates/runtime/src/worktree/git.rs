@@ -2,6 +2,7 @@
 //! programs are used here. Commands that would run filters (`status`, checking files out) go through
 //! `HookIsolation`, which the repository's configuration does not affect.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -83,26 +84,17 @@ impl Repository {
         Ok((done.ok && !commit.is_empty()).then_some(commit))
     }
 
-    /// Returns the full name of the branch that a short or full name means, and its commit: a local branch before
-    /// one of a remote.
-    pub(super) async fn branch(&self, name: &str) -> Result<Option<(String, String)>, Error> {
-        for full in [format!("refs/heads/{name}"), format!("refs/remotes/{name}"), name.to_owned()] {
-            if (full.starts_with("refs/heads/") || full.starts_with("refs/remotes/"))
-                && let Some(commit) = self.commit(&full).await?
-            {
-                return Ok(Some((full, commit)));
-            }
-        }
-        Ok(None)
+    /// Returns the branches that the repository has now.
+    pub(super) async fn branches(&self) -> Result<Branches, Error> {
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", "refs/remotes/"];
+        let printed = run(&self.folder, &args.map(OsStr::new)).await?;
+        Ok(Branches::read(&printed))
     }
 
-    /// Returns the branches of remotes that have this name, such as `origin/fix` for `fix`.
-    pub(super) async fn remote_branches(&self, name: &str) -> Result<Vec<String>, Error> {
-        let args = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/remotes/"];
-        let printed = run(&self.folder, &args.map(OsStr::new)).await?;
-        let text = String::from_utf8_lossy(&printed);
-        let found = text.lines().filter(|line| line.split_once('/').is_some_and(|(_, rest)| rest == name));
-        Ok(found.map(str::to_owned).collect())
+    /// Returns the tree that the folder belongs to; the main one in the repository's own files.
+    pub(super) fn tree_of<'a>(&self, trees: &'a [ListedTree]) -> Option<&'a ListedTree> {
+        let here = trees.iter().find(|tree| self.root.as_ref() == Some(&tree.path));
+        here.or(trees.first())
     }
 
     /// Returns whether objects of this repository may be missing here until a remote is asked for them.
@@ -127,6 +119,43 @@ fn bare(folder: &Path) -> Error {
         "repo_path",
         format_args!("{} is a bare repository; name a folder in which it is checked out", folder.display()),
     )
+}
+
+/// The branches of a repository and of its remotes, by their full names, each with its commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Branches {
+    commits: BTreeMap<String, String>,
+}
+
+impl Branches {
+    fn read(printed: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(printed);
+        let named = text.lines().filter_map(|line| line.split_once(' '));
+        Self { commits: named.map(|(commit, name)| (name.to_owned(), commit.to_owned())).collect() }
+    }
+
+    /// Returns the commit of a local branch.
+    pub(super) fn local(&self, name: &str) -> Option<&str> {
+        self.commits.get(&format!("refs/heads/{name}")).map(String::as_str)
+    }
+
+    /// Returns the branches of remotes that have this name, such as `origin/fix` for `fix`, with their commits.
+    pub(super) fn of_remotes(&self, name: &str) -> Vec<(&str, &str)> {
+        let remote = self.commits.iter().filter_map(|(full, commit)| {
+            let short = full.strip_prefix("refs/remotes/")?;
+            let (_, branch) = short.split_once('/')?;
+            (branch == name).then_some((short, commit.as_str()))
+        });
+        remote.collect()
+    }
+
+    /// Returns the full name of the branch that a short or full name means, and its commit: a local branch before
+    /// one of a remote.
+    pub(super) fn find(&self, name: &str) -> Option<(String, &str)> {
+        [format!("refs/heads/{name}"), format!("refs/remotes/{name}"), name.to_owned()]
+            .into_iter()
+            .find_map(|full| self.commits.get(&full).map(|commit| (full, commit.as_str())))
+    }
 }
 
 /// A working tree as git lists it.

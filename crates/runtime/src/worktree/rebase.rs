@@ -78,8 +78,8 @@ async fn new_base(tree: &OpenTree, onto: &str) -> Result<(String, String), Error
             Error::invalid("onto", "the branch this tree was made from is unknown or gone; name another")
         });
     }
-    if let Some((name, commit)) = tree.repository.branch(onto).await? {
-        return Ok((short_name(&name).to_owned(), commit));
+    if let Some((name, commit)) = tree.repository.branches().await?.find(onto) {
+        return Ok((short_name(&name).to_owned(), commit.to_owned()));
     }
     let commit = if onto.starts_with('-') { None } else { tree.repository.commit(onto).await? };
     let unknown = || Error::invalid("onto", format_args!("{onto:?} is no branch, tag or commit here"));

@@ -67,7 +67,8 @@ impl Worktrees {
         prompt: &str,
     ) -> Result<TreeFolder, Error> {
         let repo_path = root.display().to_string();
-        let listed = self.list(&repo_path).await.map_err(in_config)?;
+        let locked = self.lock_repository(&repo_path).await.map_err(in_config)?;
+        let listed = self.listed(&locked.repository, &locked.trees).await.map_err(in_config)?;
         let existing = listed
             .iter()
             .find(|tree| !wanted.name.is_empty() && (tree.id == wanted.name || tree.name == wanted.name));
@@ -98,7 +99,7 @@ impl Worktrees {
             branch_choice: BranchChoice::Either,
             ..NewWorktree::default()
         };
-        let made = self.create(new).await.map_err(in_config)?;
+        let made = self.create_in(locked, new).await.map_err(in_config)?;
         Ok(TreeFolder { root: same_folder(&listed, root, &made.path), made: Some(made) })
     }
 
