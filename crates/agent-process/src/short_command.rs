@@ -17,6 +17,8 @@ pub struct ShortCommand {
     pub cwd: PathBuf,
     pub wait: Duration,
     pub output_max_bytes: usize,
+    /// The folders below which it may write, as far as the kernel can tell; nothing: wherever its user may.
+    pub writes_below: Option<Vec<PathBuf>>,
 }
 
 /// The result of a program that ran to its end.
@@ -81,7 +83,8 @@ impl ShortCommand {
     }
 
     fn spawn(&self, input: Stdio) -> Result<tokio::process::Child, ShortCommandError> {
-        tokio::process::Command::new(&self.program)
+        let mut command = tokio::process::Command::new(&self.program);
+        command
             .args(&self.args)
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -90,10 +93,32 @@ impl ShortCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(ShortCommandError::Start)
+            .kill_on_drop(true);
+        let started = match &self.writes_below {
+            None => command.spawn(),
+            Some(folders) => spawn_limited(command, folders),
+        };
+        started.map_err(ShortCommandError::Start)
     }
+}
+
+/// Starts a program that may write below some folders only. A thread cannot take its own limit back, so it has one for itself.
+fn spawn_limited(
+    mut command: tokio::process::Command,
+    folders: &[PathBuf],
+) -> std::io::Result<tokio::process::Child> {
+    let runtime = tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
+    std::thread::scope(|scope| {
+        let start = || {
+            let _entered = runtime.enter();
+            // A kernel without Landlock limits nothing; `obey doctor` says so.
+            sandbox::write_scope::write_only_below(folders)?;
+            command.spawn()
+        };
+        let thread =
+            std::thread::Builder::new().name("short-command".to_owned()).spawn_scoped(scope, start)?;
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it panicked")))
+    })
 }
 
 async fn within<T>(
@@ -144,6 +169,7 @@ mod tests {
             cwd: "/".into(),
             wait,
             output_max_bytes: 10,
+            writes_below: None,
         }
     }
 
@@ -160,6 +186,19 @@ mod tests {
         let mut missing = sh("", wait);
         missing.program = "/nowhere/x".into();
         assert!(matches!(missing.run().await, Err(ShortCommandError::Start(_))));
+    }
+
+    #[tokio::test]
+    async fn a_program_writes_only_below_its_folders() {
+        let home = tempfile::tempdir().unwrap();
+        let (allowed, other) = (home.path().join("allowed"), home.path().join("other"));
+        std::fs::create_dir_all(&allowed).unwrap();
+        std::os::unix::fs::symlink(&other, allowed.join("link")).unwrap();
+        let mut program = sh("echo a > file && ! echo b > link", Duration::from_secs(30));
+        (program.cwd, program.writes_below) = (allowed.clone(), Some(vec![allowed.clone()]));
+        assert!(program.run().await.unwrap().ok);
+        assert!(allowed.join("file").exists() && !other.exists());
+        std::fs::write(&other, "this thread is not limited").unwrap();
     }
 
     #[tokio::test]

@@ -116,6 +116,7 @@ impl Preparation {
             cwd: work.to_owned(),
             wait: limits::PREPARE_WAIT,
             output_max_bytes: limits::PREPARE_ANSWER_MAX_BYTES,
+            writes_below: None,
         };
         let answer = command.ask(&self.state.input).await.map_err(io::Error::other)?;
         if answer.is_empty() { Err(io::Error::other("the program did not answer")) } else { Ok(()) }

@@ -6,6 +6,7 @@
 pub mod guard;
 pub mod limits;
 mod overrides;
+mod write_scope;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -96,12 +97,23 @@ pub async fn try_run(
     args: &[&OsStr],
     more_env: &[(&str, &OsStr)],
 ) -> Result<ShortCommandOutput, Error> {
+    try_run_writing(folder, args, more_env, &[]).await
+}
+
+/// The same; the command may write below these folders too.
+pub async fn try_run_writing(
+    folder: &Path,
+    args: &[&OsStr],
+    more_env: &[(&str, &OsStr)],
+    more_writes: &[&Path],
+) -> Result<ShortCommandOutput, Error> {
+    let writes_below = write_scope::folders(folder, more_env, more_writes);
     let mut env = environment();
     env.extend(more_env.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())));
     let deadline = tokio::time::Instant::now() + limits::GIT_LOCK_WAIT;
     let mut pause = limits::GIT_LOCK_PAUSE;
     loop {
-        let done = run_with(folder, args, env.clone()).await?;
+        let done = run_limited(folder, args, env.clone(), Some(writes_below.clone())).await?;
         // Agents run git in the other trees of the repository, and git does not wait for every lock itself.
         if done.ok || !is_locked_out(&done.stderr) || tokio::time::Instant::now() + pause > deadline {
             return Ok(done);
@@ -140,11 +152,20 @@ pub async fn identity(folder: &Path) -> Result<(String, String), Error> {
     Ok((name, email))
 }
 
-/// Runs git with a complete environment, bounded in time and output.
+/// Runs git with a complete environment, bounded in time and output. It may write wherever its user may.
 pub async fn run_with(
     folder: &Path,
     args: &[&OsStr],
     env: Vec<(OsString, OsString)>,
+) -> Result<ShortCommandOutput, Error> {
+    run_limited(folder, args, env, None).await
+}
+
+async fn run_limited(
+    folder: &Path,
+    args: &[&OsStr],
+    env: Vec<(OsString, OsString)>,
+    writes_below: Option<Vec<PathBuf>>,
 ) -> Result<ShortCommandOutput, Error> {
     let brief = ShortCommand {
         program: program()?,
@@ -153,6 +174,7 @@ pub async fn run_with(
         cwd: folder.to_owned(),
         wait: limits::GIT_WAIT,
         output_max_bytes: limits::GIT_OUTPUT_MAX_BYTES,
+        writes_below,
     };
     // On the heap: its buffers would be part of every future that runs git, one inside the other.
     Box::pin(brief.run()).await.map_err(|error| match error {
@@ -166,7 +188,12 @@ pub async fn run_with(
 /// Runs one of the daemon's own commands in a folder and returns its stdout. If it fails, its stderr becomes
 /// the error.
 pub async fn run(folder: &Path, args: &[&OsStr]) -> Result<Vec<u8>, Error> {
-    let done = try_run(folder, args, &[]).await?;
+    run_writing(folder, args, &[]).await
+}
+
+/// The same; the command may write below these folders too.
+pub async fn run_writing(folder: &Path, args: &[&OsStr], more_writes: &[&Path]) -> Result<Vec<u8>, Error> {
+    let done = try_run_writing(folder, args, &[], more_writes).await?;
     if done.ok { Ok(done.stdout) } else { Err(complaint(&done)) }
 }
 

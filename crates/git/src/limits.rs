@@ -22,3 +22,6 @@ pub const GIT_OVERRIDES_MAX: usize = 1_000;
 
 /// Longest branch name; git's own limit is that of file names.
 pub const BRANCH_MAX_BYTES: usize = 244;
+
+/// Largest file of a working tree that says where its repository is; it holds one path.
+pub const GIT_POINTER_MAX_BYTES: u64 = 8 * 1024;

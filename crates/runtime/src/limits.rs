@@ -85,9 +85,6 @@ pub const CAMPAIGN_LIST_MAX_BYTES: u64 = 256 * 1024;
 /// Largest `info/exclude` of a repository that is copied; those of people have a few lines.
 pub const GIT_EXCLUDE_MAX_BYTES: u64 = 1024 * 1024;
 
-/// Largest `.git` file of a working tree that is read; it holds one path.
-pub const GIT_POINTER_MAX_BYTES: u64 = 8 * 1024;
-
 /// Largest index of a working tree that is read: some ten million files.
 pub const GIT_INDEX_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 

@@ -36,7 +36,7 @@ use crate::campaign;
 use crate::session::Snapshot;
 use crate::supervisor::Supervisor;
 pub use collect::{CollectedWorktree, KeptReason};
-pub use create::{BranchChoice, CreatedWorktree, NewWorktree};
+pub use create::{BranchChoice, CreatedWorktree, HookChoice, NewWorktree};
 pub use diff::{
     DiffFile, DiffHunk, DiffLine, DiffLineKind, DiffScope, FileChange, FileChangeStatus, WorktreeDiff,
 };

@@ -21,6 +21,7 @@ mod sockets;
 mod stage;
 mod stages;
 mod sys;
+pub mod write_scope;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

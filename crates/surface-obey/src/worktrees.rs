@@ -3,8 +3,8 @@
 
 use domain::{Error, TurnId};
 use runtime::worktree::{
-    BranchChoice, CollectedWorktree, DiffScope, DiscardScope, MergeRequest, NewWorktree, SetupOutcome,
-    TreeName, Worktree,
+    BranchChoice, CollectedWorktree, DiffScope, DiscardScope, HookChoice, MergeRequest, NewWorktree,
+    SetupOutcome, TreeName, Worktree,
 };
 use tonic::{Request, Response, Status};
 use wire::obey::v1 as pb;
@@ -213,6 +213,7 @@ fn new_worktree(request: pb::WorktreeCreateRequest) -> NewWorktree {
         path: request.path,
         base: request.base,
         prompt: request.prompt,
+        hook: HookChoice::IfAllowed,
     }
 }
 

@@ -16,7 +16,7 @@ use super::names::WhenTaken;
 use super::{NewSession, Supervisor};
 use crate::campaign;
 use crate::session::{ActorStart, Snapshot, audited};
-use crate::worktree::{SessionTree, Worktree, folder_below};
+use crate::worktree::{HookChoice, SessionTree, Worktree, folder_below};
 use agent_port::environment;
 use host::{clock, ids};
 use storage::campaigns::CampaignRow;
@@ -107,7 +107,8 @@ impl Supervisor {
         wanted: &SessionTree,
         prompt: &str,
     ) -> Result<Option<Worktree>, Error> {
-        let folder = self.worktrees().for_session(&spec.root, wanted, prompt).await?;
+        let hook = if spec.containment.sandbox.is_some() { HookChoice::Never } else { HookChoice::IfAllowed };
+        let folder = self.worktrees().for_session(&spec.root, wanted, prompt, hook).await?;
         // The folder below the root that was asked for is the same one in the tree, if it has it.
         let below = spec.working_dir.strip_prefix(&spec.root).map(|below| folder_below(&folder.root, below));
         spec.working_dir = below.ok().filter(|below| below.is_dir()).unwrap_or_else(|| folder.root.clone());

@@ -33,11 +33,14 @@ impl Worktrees {
         let subject = format!("obey checkpoint {id}{}", if files.complete { "" } else { PARTIAL });
         let commit = commit(&tree, &isolation, &files.tree, &subject).await?;
         isolation.set_ref(NAME, &commit)?;
-        let target = bundle.display().to_string();
+        let made = isolation.file("bundle");
+        let target = made.display().to_string();
         let known = tree.head.as_ref().map(|head| format!("^{head}"));
         let mut args = vec!["bundle", "create", "--quiet", &target, NAME];
         args.extend(known.as_deref());
-        isolation.run(&tree.path, &isolation.no_index(), &args).await.map(drop)
+        isolation.run(&tree.path, &isolation.no_index(), &args).await?;
+        std::fs::rename(&made, bundle)
+            .map_err(|error| git::failed(&format!("{} cannot be written: {error}", bundle.display())))
     }
 
     /// Brings the commit of a bundle back into the repository of a folder, as `refs/obey/checkpoints/ID`.

@@ -11,7 +11,6 @@ use super::git::{self, Branches, ListedTree, Repository};
 use super::setup::{Setup, SetupOutcome};
 use super::tree::OpenTree;
 use super::{Worktree, Worktrees, names};
-use crate::limits;
 
 /// The fields of a worktree to create. An empty text means the default.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +26,18 @@ pub struct NewWorktree {
     pub base: String,
     /// Names the branch if neither `branch` nor `name` does.
     pub prompt: String,
+    pub hook: HookChoice,
+}
+
+/// Whether the project's set-up hook runs in a new worktree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HookChoice {
+    /// If the user allowed it.
+    #[default]
+    IfAllowed,
+    /// Not at all: the tree is for an agent that does not have the rights with which the hook runs, and that can change what the
+    /// hook calls.
+    Never,
 }
 
 /// Whether the branch of a new worktree exists.
@@ -117,6 +128,7 @@ impl Worktrees {
         locked: LockedRepository,
         new: NewWorktree,
     ) -> Result<CreatedWorktree, Error> {
+        let hook = new.hook;
         let plan = self.plan(&locked, new).await?;
         let worktree = match self.make(&plan).await {
             Ok(made) => made,
@@ -127,7 +139,7 @@ impl Worktrees {
         };
         // A hook may take minutes; other trees are created meanwhile.
         drop(locked.alone);
-        match self.set_up(&plan).await {
+        match self.set_up(&plan, hook).await {
             Ok(setup) => Ok(CreatedWorktree { worktree, setup }),
             Err(error) => {
                 let _alone = self.alone(&plan.repository).await;
@@ -140,7 +152,7 @@ impl Worktrees {
     }
 
     /// Does in a new tree what the project wants done there.
-    async fn set_up(&self, plan: &CheckedWorktree) -> Result<SetupOutcome, Error> {
+    async fn set_up(&self, plan: &CheckedWorktree, hook: HookChoice) -> Result<SetupOutcome, Error> {
         let setup = Setup::read(&plan.path)?;
         // The main tree's ignored files may be copied.
         let main = plan.trees.first().filter(|main| !main.bare).map(|main| main.path.as_path());
@@ -148,7 +160,12 @@ impl Worktrees {
         if let Some(setup) = &setup {
             setup.copy_files(main, &plan.path)?;
         }
-        self.run_allowed_hook(setup.as_ref(), &plan.repository, &plan.path, main).await
+        match hook {
+            HookChoice::IfAllowed => {
+                self.run_allowed_hook(setup.as_ref(), &plan.repository, &plan.path, main).await
+            }
+            HookChoice::Never => Ok(setup.map_or(SetupOutcome::NoHook, Setup::left_out)),
+        }
     }
 
     /// Resolves and checks branch, name and path of a new worktree.
@@ -256,7 +273,10 @@ impl Worktrees {
             }
             BranchSource::Local => args.extend([OsStr::new("--"), path.as_os_str(), OsStr::new(branch)]),
         }
-        git::run(&repository.folder, &args).await?;
+        // An empty folder of ours is all that git needs to write in; its parent may be anybody's.
+        std::fs::create_dir(path)
+            .map_err(|error| git::failed(&format!("{} cannot be made: {error}", path.display())))?;
+        git::run_writing(&repository.folder, &args, &[path]).await?;
         if let BranchSource::Remote(remote) = &plan.source {
             // By itself, because it is the step that waits for the lock of the configuration.
             let upstream = format!("--set-upstream-to={remote}");
@@ -382,7 +402,8 @@ async fn origin_of(
 impl CheckedWorktree {
     /// Returns the tree that git has just made, without asking git about it.
     fn made(&self, row: WorktreeRow) -> Result<OpenTree, Error> {
-        let pointer = project_file::read_text(&self.path, Path::new(".git"), limits::GIT_POINTER_MAX_BYTES);
+        let pointer =
+            project_file::read_text(&self.path, Path::new(".git"), crate::git::limits::GIT_POINTER_MAX_BYTES);
         let named = pointer
             .ok()
             .flatten()
@@ -416,7 +437,7 @@ impl CheckedWorktree {
         let args = [OsStr::new("worktree"), OsStr::new("remove"), OsStr::new("--force"), OsStr::new("--")];
         let args: Vec<&OsStr> = args.into_iter().chain([self.path.as_os_str()]).collect();
         // Fails if nothing was created yet, which is fine.
-        let _ = git::run(folder, &args).await;
+        let _ = git::run_writing(folder, &args, &[&self.path]).await;
         if self.path.exists()
             && let Err(error) = std::fs::remove_dir_all(&self.path)
         {

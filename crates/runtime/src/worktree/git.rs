@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Error;
 
-pub(super) use crate::git::{complaint, failed, identity, run, try_run};
+pub(super) use crate::git::{complaint, failed, identity, run, run_writing, try_run, try_run_writing};
 
 /// A repository: what all its working trees share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -61,7 +61,9 @@ impl Worktrees {
         let args = ["worktree", "remove", "--force", "--"].map(OsStr::new);
         let args: Vec<&OsStr> = args.into_iter().chain([path.as_os_str()]).collect();
         let env = [("GIT_DIR", place.as_os_str())];
-        let done = git::try_run(&place, &args, &env).await?;
+        // A folder is removed from the one that holds it.
+        let parent = path.parent().unwrap_or(&place);
+        let done = git::try_run_writing(&place, &args, &env, &[parent]).await?;
         if !done.ok {
             return Err(git::complaint(&done));
         }

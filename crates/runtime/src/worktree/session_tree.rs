@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Error;
 
-use super::create::{BranchChoice, NewWorktree};
+use super::create::{BranchChoice, HookChoice, NewWorktree};
 use super::{Worktree, Worktrees};
 
 /// Keys of `provider_config` that are common to all providers; they never reach the provider itself.
@@ -65,6 +65,7 @@ impl Worktrees {
         root: &Path,
         wanted: &SessionTree,
         prompt: &str,
+        hook: HookChoice,
     ) -> Result<TreeFolder, Error> {
         let repo_path = root.display().to_string();
         let locked = self.lock_repository(&repo_path).await.map_err(in_config)?;
@@ -97,6 +98,7 @@ impl Worktrees {
             base: wanted.base.clone(),
             prompt: if prompt.is_empty() { wanted.prompt.clone() } else { prompt.to_owned() },
             branch_choice: BranchChoice::Either,
+            hook,
             ..NewWorktree::default()
         };
         let made = self.create_in(locked, new).await.map_err(in_config)?;

@@ -46,7 +46,7 @@ pub enum SetupOutcome {
     /// The project has none.
     NoHook,
     Done,
-    /// The user has not allowed this file yet.
+    /// The user has not allowed this file and what it calls yet, or it was left out for an agent in the sandbox.
     NotAllowed {
         command: String,
         hash: String,
@@ -75,9 +75,25 @@ impl Setup {
         if file.timeout_secs.is_some_and(|wait| wait == 0 || wait > most) {
             return Err(wrong(format!("timeout_secs must be between 1 and {most}")));
         }
-        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        let hash = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+        digest.update(text.as_bytes());
+        for (path, content) in called_files(root, &file).map_err(wrong)? {
+            // Lengths keep one file's end apart from the next one's beginning.
+            for part in [path.as_bytes(), &content] {
+                digest.update(&(part.len() as u64).to_le_bytes());
+                digest.update(part);
+            }
+        }
+        let hash = digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Some(Self { file, hash }))
+    }
+
+    /// Returns the outcome of a hook that is not run.
+    pub(super) fn left_out(self) -> SetupOutcome {
+        if self.file.setup.trim().is_empty() {
+            return SetupOutcome::NoHook;
+        }
+        SetupOutcome::NotAllowed { command: self.file.setup, hash: self.hash }
     }
 
     /// Copies files from one tree to another. What is missing there, or exists here, is left alone.
@@ -107,6 +123,7 @@ impl Setup {
             cwd: tree.to_owned(),
             wait: self.file.timeout_secs.map_or(limits::SETUP_WAIT, Duration::from_secs),
             output_max_bytes: limits::SETUP_OUTPUT_MAX_BYTES,
+            writes_below: None,
         };
         let failed = |what: &str| git::failed(&format!("the set-up hook of {FILE} failed: {what}"));
         match brief.run().await {
@@ -194,6 +211,29 @@ impl Worktrees {
         let main = trees.first().map_or(path.clone(), |main| main.path.clone());
         self.run_allowed_hook(Some(&setup), &repository, &path, &main).await
     }
+}
+
+/// Returns the files of a tree that a command names, with their content: who allows the command allows them as they are. What those
+/// call in turn is not followed.
+fn called_files(root: &Path, file: &SetupFile) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let is_between = |letter: char| letter.is_whitespace() || ";&|()<>`'\"=".contains(letter);
+    let mut found = Vec::new();
+    for word in file.setup.split(is_between).filter(|word| !word.is_empty()) {
+        let path: PathBuf = Path::new(word).components().filter(|part| *part != Component::CurDir).collect();
+        // What is copied is of this machine, and changes.
+        if !is_plain(&path) || file.copy.contains(&path) || found.iter().any(|(known, _)| known == word) {
+            continue;
+        }
+        match project_file::read(root, &path, limits::SETUP_COPY_MAX_BYTES) {
+            Ok(Some(content)) => found.push((word.to_owned(), content)),
+            // A word that is no file of the project.
+            Ok(None) => {}
+            // A folder is none either; a link or something larger than any script cannot be vouched for.
+            Err(_) if root.join(&path).symlink_metadata().is_ok_and(|found| found.is_dir()) => {}
+            Err(error) => return Err(format!("setup calls {word}: {error}")),
+        }
+    }
+    Ok(found)
 }
 
 /// Returns whether a path is relative and stays where it starts.

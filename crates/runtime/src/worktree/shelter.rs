@@ -265,7 +265,12 @@ impl HookIsolation {
 
     /// Returns an index that does not exist, for commands that need none.
     pub(super) fn no_index(&self) -> PathBuf {
-        self.folder.join("none")
+        self.file("none")
+    }
+
+    /// Returns the path of a file of this folder, which commands may write.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 }
 

@@ -210,3 +210,75 @@ async fn a_tree_cannot_write_outside_of_itself() {
         assert!(!bench.root().join("evil").exists());
     }
 }
+
+#[tokio::test]
+async fn a_link_among_the_reflogs_leads_nothing_out_of_the_repository() {
+    let bench = Bench::new().await;
+    let victim = bench.root().join("victim");
+    std::fs::write(&victim, "mine\n").unwrap();
+    let logs = bench.repo.join(".git/logs/refs/heads");
+    std::fs::create_dir_all(&logs).unwrap();
+    std::os::unix::fs::symlink(&victim, logs.join("planted")).unwrap();
+    let error = bench.worktrees.create(bench.asked("planted", "planted", true)).await.unwrap_err();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine\n", "{error}");
+    bench.worktrees.create(bench.asked("fresh", "fresh", true)).await.unwrap();
+}
+
+#[tokio::test]
+async fn links_in_place_of_folders_of_objects_lead_nothing_out_of_the_repository() {
+    let bench = Bench::new().await;
+    let outside = bench.root().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    for number in 0..=255 {
+        // Those that exist stay.
+        let _ = std::os::unix::fs::symlink(&outside, bench.repo.join(format!(".git/objects/{number:02x}")));
+    }
+    for number in 0..8 {
+        std::fs::write(bench.repo.join(format!("new-{number}")), format!("content {number}")).unwrap();
+    }
+    let recorded = bench.worktrees.record_files(&bench.repo).await;
+    assert_eq!(outside.read_dir().unwrap().count(), 0, "{recorded:?}");
+    assert!(recorded.is_err(), "what could not be stored is not told to be");
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_an_index_leads_nothing_out_of_the_repository() {
+    let bench = Bench::new().await;
+    let tree = bench.worktrees.create(bench.asked("x", "x", true)).await.unwrap();
+    let victim = bench.root().join("victim");
+    let index = bench.repo.join(".git/worktrees/x/index");
+    std::fs::remove_file(&index).unwrap();
+    std::os::unix::fs::symlink(&victim, &index).unwrap();
+    let open = bench.worktrees.open_folder(&tree.path).await.unwrap();
+    let isolation = bench.worktrees.isolation(&open).await.unwrap();
+    let head = open.head().unwrap().to_owned();
+    // As an agent that exchanges the index after it was looked at.
+    isolation.check_out(&tree.path, &index, &head).await.unwrap_err();
+    assert!(!victim.exists());
+}
+
+#[tokio::test]
+async fn a_script_that_a_hook_calls_is_allowed_as_it_is() {
+    let bench = Bench::new().await;
+    std::fs::create_dir(bench.repo.join(".obey")).unwrap();
+    std::fs::write(bench.repo.join(".obey/worktree.toml"), "setup = \"sh ./setup.sh\"\n").unwrap();
+    let commit = |script: &str| {
+        std::fs::write(bench.repo.join("setup.sh"), script).unwrap();
+        git(&bench.repo, &["add", "-A"]);
+        git(&bench.repo, &["commit", "-qm", "setup"]);
+    };
+    commit("touch done\n");
+    let made = bench.worktrees.create_set_up(bench.asked("x", "x", true)).await.unwrap();
+    let SetupOutcome::NotAllowed { hash, .. } = made.setup else { panic!("{:?}", made.setup) };
+    let name = TreeName { id: made.worktree.id, ..TreeName::default() };
+    assert_eq!(bench.worktrees.allow_setup(&name, &hash, "me").await.unwrap(), SetupOutcome::Done);
+    // An agent in the sandbox cannot have it run with its user's rights, though it is allowed.
+    let new = NewWorktree { hook: HookChoice::Never, ..bench.asked("y", "y", true) };
+    let made = bench.worktrees.create_set_up(new).await.unwrap();
+    assert!(matches!(made.setup, SetupOutcome::NotAllowed { .. }));
+    assert!(!made.worktree.path.join("done").exists());
+    commit("touch changed\n");
+    let made = bench.worktrees.create_set_up(bench.asked("z", "z", true)).await.unwrap();
+    assert!(matches!(made.setup, SetupOutcome::NotAllowed { .. }));
+    assert!(!made.worktree.path.join("changed").exists());
+}
