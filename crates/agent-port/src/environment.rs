@@ -21,6 +21,7 @@ const NOT_INHERITED: &[&str] = &[
     "GPG_AGENT_INFO",
     "GITLAB_TOKEN",
     "GITHUB_TOKEN",
+    "GH_TOKEN",
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_CODE_CHILD_SESSION",
@@ -30,6 +31,48 @@ const NOT_INHERITED: &[&str] = &[
     "LISTEN_FDNAMES",
     "NOTIFY_SOCKET",
     "INVOCATION_ID",
+];
+
+/// What an agent in the sandbox inherits beside what every agent of its provider takes from its caller: who and where it is, how
+/// a terminal is spoken to, where tools are. None of them holds a key.
+const INHERITED_IN_SANDBOX: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CI",
+    "EDITOR",
+    "PAGER",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_CONFIG_DIRS",
+    "XDG_RUNTIME_DIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "PNPM_HOME",
+    "VIRTUAL_ENV",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_TELEMETRY",
+    "DISABLE_ERROR_REPORTING",
+    "RUST_BACKTRACE",
 ];
 
 /// Names a request may not set: each would make the agent, or a tool it starts, run foreign code, or speak
@@ -103,8 +146,20 @@ pub fn check(environment: &BTreeMap<String, String>) -> Result<(), Error> {
 /// Returns what a command or an agent inherits from the daemon's environment, with a request's own entries
 /// added.
 pub fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+    inherited_if(added, |_| true)
+}
+
+/// Returns whether an agent inherits a variable of the daemon in the sandbox: anything else may be a key of its user.
+fn is_for_sandbox(spec: &SessionSpec, name: &str) -> bool {
+    listed(INHERITED_IN_SANDBOX, name) || domain::caller_environment::is_taken(spec.provider, name)
+}
+
+fn inherited_if(
+    added: &BTreeMap<String, String>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<(OsString, OsString)> {
     let mut all: BTreeMap<OsString, OsString> = std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name)))
+        .filter(|(name, _)| name.to_str().is_some_and(|name| !listed(NOT_INHERITED, name) && is_wanted(name)))
         .collect();
     for (name, value) in added {
         all.insert(name.into(), value.into());
@@ -114,7 +169,8 @@ pub fn inherited(added: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> 
 
 /// Returns the complete environment of a session's agent.
 pub fn of_agent(spec: &SessionSpec, socket: &std::path::Path) -> Vec<(OsString, OsString)> {
-    let mut all = inherited(&spec.environment);
+    let is_sandboxed = spec.containment.sandbox.is_some();
+    let mut all = inherited_if(&spec.environment, |name| !is_sandboxed || is_for_sandbox(spec, name));
     let campaign = spec.campaign_id.as_ref().map_or("", |id| id.as_str());
     let own: [(&str, OsString); 5] = [
         ("OBEY_SESSION_ID", spec.id.as_str().into()),
@@ -130,6 +186,20 @@ pub fn of_agent(spec: &SessionSpec, socket: &std::path::Path) -> Vec<(OsString, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_in_the_sandbox_inherits_no_key_but_its_providers() {
+        let spec =
+            SessionSpec::new(domain::SessionId::new("sess_1"), domain::ProviderKind::ClaudeCode, "/w".into());
+        for name in ["PATH", "HOME", "LC_ALL", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "HTTPS_PROXY"] {
+            assert!(is_for_sandbox(&spec, name), "{name}");
+        }
+        for name in
+            ["GH_TOKEN", "NPM_TOKEN", "STRIPE_SECRET_KEY", "PGPASSWORD", "OPENAI_API_KEY", "KUBECONFIG", "X"]
+        {
+            assert!(!is_for_sandbox(&spec, name), "{name}");
+        }
+    }
 
     #[test]
     fn reserved_and_malformed_names_are_refused_by_name() {

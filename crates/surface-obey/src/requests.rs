@@ -9,7 +9,7 @@ use wire::obey::v1::request_service_server::RequestService;
 
 use super::local::answer;
 use super::{Obey, from_wire, to_wire};
-use surface::peer::Signer;
+use surface::peer::{self, Caller, Role, Signer};
 
 #[tonic::async_trait]
 impl RequestService for Obey {
@@ -25,6 +25,9 @@ impl RequestService for Obey {
         request: Request<pb::AnswerPermissionRequest>,
     ) -> Result<Response<pb::AnswerResponse>, Status> {
         let signer = Signer::of(request.extensions());
+        if let Err(refused) = check_grant(&peer::caller(request.extensions()), request.get_ref()) {
+            return answer(Err(refused));
+        }
         answer(self.decide(request.into_inner(), &signer).await)
     }
 
@@ -34,6 +37,22 @@ impl RequestService for Obey {
     ) -> Result<Response<pb::AnswerResponse>, Status> {
         let signer = Signer::of(request.extensions());
         answer(self.answer_questions(request.into_inner(), &signer).await)
+    }
+}
+
+/// A rule that outlives the session is the user's own, and only an owner adds one in another way too.
+fn check_grant(caller: &Caller, answer: &pb::AnswerPermissionRequest) -> Result<(), Error> {
+    let outlives_session = from_wire::choice(answer).is_some_and(|choice| choice.outlives_session());
+    match caller {
+        Caller::Device(device) if outlives_session && device.role != Role::Owner => Err(Error::new(
+            ErrorCode::NotAllowed,
+            format!(
+                "grant: the role of {} is {}, and a rule for the project takes an owner; choose one for this session",
+                device.name,
+                device.role.name()
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

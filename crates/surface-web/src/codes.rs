@@ -39,13 +39,15 @@ impl Codes {
         Ok((code, expires_at))
     }
 
-    /// Uses a code up and returns what it allows.
-    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Result<CodeGives, Error> {
+    /// Uses a code up and returns what it allows. From another machine only a code that was made for one counts: other users of this
+    /// machine may see the address that a browser was started with.
+    pub(crate) fn redeem(&self, code: &str, is_remote: bool, now: Timestamp) -> Result<CodeGives, Error> {
         let claimed = hash(code.as_bytes());
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|one| one.expires_at > now);
         // Hashes are compared: how long that takes tells nothing of a code.
-        let at = codes.iter().position(|one| one.hash == claimed);
+        let is_meant = |one: &Code| !is_remote || one.gives.place == KeyPlace::Elsewhere;
+        let at = codes.iter().position(|one| one.hash == claimed && is_meant(one));
         at.map(|at| codes.remove(at).gives).ok_or_else(no_good)
     }
 }
@@ -79,12 +81,23 @@ mod tests {
         let codes = Codes::default();
         let (code, end) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
         assert_eq!(code.len(), 32);
-        assert_eq!(codes.redeem(&code, clock::now()).unwrap(), OWNER);
-        assert_eq!(codes.redeem(&code, clock::now()).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(codes.redeem(&code, false, clock::now()).unwrap(), OWNER);
+        assert_eq!(codes.redeem(&code, false, clock::now()).unwrap_err().code, ErrorCode::InvalidArgument);
         let (late, _) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
-        assert!(codes.redeem(&late, end.after(limits::CODE_LIFE)).is_err());
-        assert!(codes.redeem(&late, clock::now()).is_err(), "a code that expired is gone");
-        assert!(codes.redeem("", clock::now()).is_err());
+        assert!(codes.redeem(&late, false, end.after(limits::CODE_LIFE)).is_err());
+        assert!(codes.redeem(&late, false, clock::now()).is_err(), "a code that expired is gone");
+        assert!(codes.redeem("", false, clock::now()).is_err());
+    }
+
+    #[test]
+    fn from_another_machine_only_a_code_for_one_counts() {
+        let codes = Codes::default();
+        let (here, _) = codes.create(OWNER, limits::CODE_LIFE).unwrap();
+        assert!(codes.redeem(&here, true, clock::now()).is_err());
+        assert_eq!(codes.redeem(&here, false, clock::now()).unwrap(), OWNER, "the attempt did not use it up");
+        let pairing = CodeGives { role: Role::Viewer, place: KeyPlace::Elsewhere };
+        let (paired, _) = codes.create(pairing, limits::PAIR_CODE_LIFE).unwrap();
+        assert_eq!(codes.redeem(&paired, true, clock::now()).unwrap(), pairing);
     }
 
     #[test]
@@ -95,7 +108,7 @@ mod tests {
         for _ in 0..limits::CODES_MAX - 1 {
             codes.create(OWNER, limits::CODE_LIFE).unwrap();
         }
-        assert!(codes.redeem(&first, clock::now()).is_err());
-        assert!(codes.redeem(&second, clock::now()).is_ok());
+        assert!(codes.redeem(&first, false, clock::now()).is_err());
+        assert!(codes.redeem(&second, false, clock::now()).is_ok());
     }
 }

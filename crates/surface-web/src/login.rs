@@ -39,7 +39,7 @@ impl PageService for Web {
         }
         let browser = request.metadata().get("user-agent").and_then(|agent| agent.to_str().ok());
         let browser = browser_name(browser.unwrap_or_default());
-        let given = self.give_key(request.into_inner(), &browser).await;
+        let given = self.give_key(request.into_inner(), is_remote, &browser).await;
         let given = given.map_err(|error| status::grpc(&error))?;
         let summary = access::Summary(format!("page {} ({})", given.name, given.role));
         let mut response = Response::new(given);
@@ -114,8 +114,13 @@ impl Web {
         Ok(pb::CreateCodeResponse { code, expires_at: Some(timestamp(expires_at)), addresses })
     }
 
-    async fn give_key(&self, request: pb::LoginRequest, browser: &str) -> Result<pb::LoginResponse, Error> {
-        let CodeGives { role, place } = self.codes.redeem(&request.code, clock::now())?;
+    async fn give_key(
+        &self,
+        request: pb::LoginRequest,
+        is_remote: bool,
+        browser: &str,
+    ) -> Result<pb::LoginResponse, Error> {
+        let CodeGives { role, place } = self.codes.redeem(&request.code, is_remote, clock::now())?;
         let wish = if request.name.is_empty() { browser.to_owned() } else { plain(&request.name) };
         let devices = Arc::clone(&self.about.devices);
         let added = tokio::task::spawn_blocking(move || devices.add_page(&wish, role, place)).await;

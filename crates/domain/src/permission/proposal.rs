@@ -31,6 +31,16 @@ pub struct Choice {
     pub sub_agents: bool,
 }
 
+impl Choice {
+    /// Returns whether the grant is kept when the session ends.
+    pub fn outlives_session(&self) -> bool {
+        self.proposal.ends_with(BEYOND_SESSION)
+    }
+}
+
+/// How the names of proposals end that are for more than the session.
+const BEYOND_SESSION: &str = ".project";
+
 /// Tools whose calls are each a separate decision: a plan, a question, a wider sandbox.
 const NEVER_REMEMBERED: &[&str] = &[
     "ExitPlanMode",
@@ -51,9 +61,9 @@ pub fn grants(ask: &PermissionSubject, place: Place<'_>) -> Vec<(String, Grant)>
     let in_session = kinds.iter().map(|(id, covers)| ((*id).to_owned(), covers.clone(), Scope::Session));
     // The widest grant a person may give in passing; wider ones need `obey grants add`.
     let project = kinds.iter().find(|(id, _)| matches!(*id, "prefix" | "folder")).or_else(|| kinds.first());
-    let in_project = project
-        .into_iter()
-        .map(|(id, covers)| (format!("{id}.project"), covers.clone(), Scope::Project(place.root.to_owned())));
+    let in_project = project.into_iter().map(|(id, covers)| {
+        (format!("{id}{BEYOND_SESSION}"), covers.clone(), Scope::Project(place.root.to_owned()))
+    });
     let all = in_session.chain(in_project);
     all.map(|(id, covers, scope)| {
         let principal = if scope == Scope::Session { principal.clone() } else { Principal::Everyone };

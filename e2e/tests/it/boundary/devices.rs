@@ -196,6 +196,33 @@ async fn following(
     Ok((open, stream))
 }
 
+/// Other users of the machine may see the address that a browser is started with.
+#[tokio::test]
+async fn a_code_of_this_machines_page_gives_nothing_over_the_network() -> Result<()> {
+    let stage = stage().await?;
+    let printed = stage.cli().json(&["web", "--no-open"]).await?;
+    let url = printed["url"].as_str().context("no url")?;
+    let (_, code) = url.rsplit_once("k=").context("no code")?;
+    let at = address(&stage).await?;
+    let ca = file(&stage, "tls", "ca.pem");
+    let login = |url: String, more: &[&str]| {
+        let body = json!({ "code": code, "name": "b" }).to_string();
+        let done = std::process::Command::new("curl")
+            .args(["-sS", "-i", "-H", "content-type: application/json", "-d", &body])
+            .args(more)
+            .arg(url)
+            .output()?;
+        anyhow::Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let path = "obey.v1.PageService/Login";
+    let taken = login(format!("https://{at}/{path}"), &["--cacert", &ca])?;
+    ensure!(taken.contains("was used before") && !taken.contains("obey-page-"), "{taken}");
+    let here = url.split_once("/#").context("no fragment")?.0;
+    let given = login(format!("{here}/{path}"), &[])?;
+    ensure!(given.contains("\"role\""), "the attempt did not use it up: {given}");
+    stage.close().await
+}
+
 #[tokio::test]
 async fn a_revoked_device_is_cut_off_at_once() -> Result<()> {
     let stage = stage().await?;
@@ -246,6 +273,10 @@ async fn a_devices_answers_say_who_and_from_where() -> Result<()> {
     let viewer = add(&stage, "screen", "viewer").await?;
     let refused = call(&stage, ANSWER, &answer, &viewer, &[]).await?;
     ensure!(is_refused(&refused), "{refused}");
+    // A rule for the whole project would outlive the device.
+    let lasting = own::AnswerPermissionRequest { grant: "command.project".into(), ..answer.clone() };
+    let refused = call(&stage, ANSWER, &lasting, &token, &[]).await?;
+    ensure!(is_refused(&refused) && refused.contains("takes%20an%20owner"), "{refused}");
     ensure!(is_ok(&call(&stage, ANSWER, &answer, &token, &[]).await?), "an operator answers");
     let settled = stage.wait_for(&id, "request_settled", |_| true).await?;
     ensure!(settled["by"] == "device phone from 127.0.0.1 (the user)", "{settled}");
