@@ -10,6 +10,9 @@ pub const INDEX_GATHER_WAIT: Duration = Duration::from_millis(500);
 /// the answer then says.
 pub const INDEX_CATCH_UP_WAIT: Duration = Duration::from_secs(2);
 
+/// Bytes of an answer after which another passage begins with the next word.
+pub const PASSAGE_LONG_BYTES: usize = 24 * 1024;
+
 /// Bytes of one passage that are indexed: what is further behind in an output is found by its beginning.
 pub const PASSAGE_MAX_BYTES: usize = 32 * 1024;
 

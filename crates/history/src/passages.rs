@@ -79,7 +79,7 @@ impl PassageFold {
                 self.close(out);
                 // Most agents repeat at the end what they have written.
                 if !std::mem::take(&mut self.has_answered) {
-                    add(out, passage(PassageKind::Answer, text));
+                    add_parts(event, text, out);
                 }
             }
             EventKind::RequestOpened { ask: RequestSubject::Question { questions, .. }, .. } => {
@@ -120,12 +120,23 @@ impl PassageFold {
         }
     }
 
-    /// Adds a piece to the text that is being written; another speaker begins another one.
+    /// Adds a piece to the text that is being written; another speaker begins another one. A long text is several passages,
+    /// divided between two pieces: between two words if it can be, so that each word is found.
     fn write(&mut self, event: &Event, piece: &str, parent: Option<&CallId>, out: &mut Vec<Passage>) {
         self.has_answered |= parent.is_none();
-        let is_full = |open: &OpenText| open.text.len() >= limits::PASSAGE_MAX_BYTES;
-        if self.open.as_ref().is_some_and(|open| open.parent.as_ref() != parent || is_full(open)) {
+        let ends_before = |open: &OpenText| {
+            let is_between_words =
+                open.text.ends_with(char::is_whitespace) || piece.starts_with(char::is_whitespace);
+            open.parent.as_ref() != parent
+                || open.text.len() >= limits::PASSAGE_LONG_BYTES && is_between_words
+                || open.text.len() + piece.len() > limits::PASSAGE_MAX_BYTES
+        };
+        if self.open.as_ref().is_some_and(ends_before) {
             self.close(out);
+        }
+        if piece.len() > limits::PASSAGE_MAX_BYTES {
+            add_parts(event, piece, out);
+            return;
         }
         let open = self.open.get_or_insert_with(|| OpenText {
             seq: event.seq,
@@ -137,9 +148,8 @@ impl PassageFold {
     }
 
     fn close(&mut self, out: &mut Vec<Passage>) {
-        if let Some(open) = self.open.take() {
-            let text = cut(&open.text).to_owned();
-            add(out, Passage { seq: open.seq, at: open.at, kind: PassageKind::Answer, text });
+        if let Some(OpenText { seq, at, text, .. }) = self.open.take() {
+            add(out, Passage { seq, at, kind: PassageKind::Answer, text });
         }
     }
 }
@@ -147,6 +157,18 @@ impl PassageFold {
 fn add(out: &mut Vec<Passage>, passage: Passage) {
     if !passage.text.trim().is_empty() {
         out.push(passage);
+    }
+}
+
+/// Adds an answer that came at once, as several passages if it is long.
+fn add_parts(event: &Event, mut text: &str, out: &mut Vec<Passage>) {
+    while !text.is_empty() {
+        let part = cut(text);
+        let is_whole = part.len() == text.len();
+        let end = part.rfind(char::is_whitespace).filter(|end| !is_whole && *end > 0).unwrap_or(part.len());
+        let (part, rest) = text.split_at(end);
+        add(out, Passage { seq: event.seq, at: event.at, kind: PassageKind::Answer, text: part.to_owned() });
+        text = rest;
     }
 }
 

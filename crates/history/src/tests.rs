@@ -146,6 +146,50 @@ async fn prompts_answers_commands_and_outputs_are_found_at_their_event() {
 }
 
 #[tokio::test]
+async fn every_word_of_a_long_answer_is_found() {
+    let world = World::new();
+    let key = world.session("sess_a").await;
+    // Pieces of every length: in the middle of words, and long ones.
+    let words: Vec<String> = (0..9_000).map(|at| format!("w{at}")).collect();
+    let whole = words.join(" ");
+    let (mut events, mut rest) = (vec![prompt("count")], whole.as_str());
+    for length in [1, 7, 40, 3_000, 13, 40_000].into_iter().cycle() {
+        // What comes at once ends with a word.
+        let length = if length < 40_000 { length } else { rest.find(" w8000").unwrap_or(length) };
+        let (piece, more) = rest.split_at(length.min(rest.len()));
+        events.push(text(piece));
+        rest = more;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    events.push(ended(""));
+    world.append(key, 1, events).await;
+    for word in words.iter().step_by(97).chain(words.last()) {
+        assert_eq!(world.hits(word).await.len(), 1, "{word}");
+    }
+    // Every word, by the number of those that are missing in all passages.
+    let connection = storage::history::open_reader(&storage::history::path_of(world.store.path())).unwrap();
+    let mut statement = connection.prepare("SELECT body FROM passage_texts ORDER BY rowid").unwrap();
+    let bodies: Vec<String> =
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    let found: Vec<&str> = bodies.iter().flat_map(|body| body.split_whitespace()).skip(1).collect();
+    assert_eq!(found.len(), words.len());
+    assert!(found.iter().zip(&words).all(|(found, word)| found == word));
+}
+
+/// An agent that sends `goes` and then `21` has written `goes21`.
+#[tokio::test]
+async fn pieces_are_joined_as_they_came_and_a_word_is_found_whole_or_by_its_beginning() {
+    let world = World::new();
+    let key = world.session("sess_a").await;
+    world.append(key, 1, vec![prompt("x"), text("it goes"), text("00000021 on"), ended("")]).await;
+    assert_eq!(world.hits("00000021").await, [], "it is no word of the text");
+    assert_eq!(world.hits("goes00000021").await.len(), 1);
+    assert_eq!(world.hits("goes*").await.len(), 1);
+}
+
+#[tokio::test]
 async fn what_cannot_be_searched_for_is_refused_by_field() {
     let world = World::new();
     for (request, field) in [
