@@ -1,7 +1,7 @@
 //! Follows a session's journal: replay, then live events, without a gap, even across a restart of the daemon.
 //! Runs in a separate task, so that waiting for the next event is cancellation-safe.
 
-use domain::Status;
+use domain::{EventKind, Status};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -36,7 +36,8 @@ impl Feed {
     /// Follows a session, starting after an event.
     pub fn follow(client: &Client, session: &str, after: u64) -> Self {
         let (tx, items) = mpsc::channel(limits::EVENTS_AHEAD);
-        let follower = Follower { client: client.clone(), session: session.to_owned(), after, tx };
+        let follower =
+            Follower { client: client.clone(), session: session.to_owned(), after, has_ended: false, tx };
         Self { items, task: tokio::spawn(follower.run()) }
     }
 
@@ -57,6 +58,8 @@ struct Follower {
     client: Client,
     session: String,
     after: u64,
+    /// The last status that was read is terminal.
+    has_ended: bool,
     tx: mpsc::Sender<FeedItem>,
 }
 
@@ -110,7 +113,10 @@ impl Follower {
         tokio::pin!(settled);
         loop {
             let event = tokio::select! {
-                event = stream.message() => event?,
+                event = stream.message() => match event {
+                    Err(_) if self.has_ended => None,
+                    event => event?,
+                },
                 // A daemon that is shutting down still accepts connections; only a stream that stays open or
                 // delivers something counts.
                 () = &mut settled, if lost_since.is_some() => {
@@ -121,17 +127,29 @@ impl Follower {
             let Some(event) = event else { break };
             self.back(lost_since).await;
             self.after = event.seq;
-            if !self.send(FeedItem::Event(Box::new(LogEvent::read(event)))).await {
+            let event = LogEvent::read(event);
+            if let Some(EventKind::StatusChanged { to, .. }) = &event.kind {
+                self.has_ended = to.is_terminal();
+            }
+            if !self.send(FeedItem::Event(Box::new(event))).await {
                 return Ok(Pause::Over);
             }
         }
         // A stream ends with its session, but also when the daemon shuts down for an upgrade.
-        let request = GetSessionRequest { session_id: self.session.clone() };
-        let session = self.client.daemon().get_session(request).await?.into_inner();
-        if names::status(session.status).is_some_and(Status::is_terminal) {
-            return Ok(Pause::Over);
+        match self.is_over().await {
+            Ok(true) => return Ok(Pause::Over),
+            // Whoever ends all sessions may end the daemon too: then nobody is left who could say it.
+            Err(failure) if self.has_ended && failure.is_connection_lost() => return Ok(Pause::Over),
+            is_over => drop(is_over?),
         }
         Ok(Pause::Lost(Failure::from(tonic::Status::unavailable("the stream ended before the session did"))))
+    }
+
+    /// Asks the daemon whether the session has ended.
+    async fn is_over(&self) -> Result<bool> {
+        let request = GetSessionRequest { session_id: self.session.clone() };
+        let session = self.client.daemon().get_session(request).await?.into_inner();
+        Ok(names::status(session.status).is_some_and(Status::is_terminal))
     }
 
     async fn back(&self, lost_since: &mut Option<Instant>) {

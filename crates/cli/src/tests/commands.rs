@@ -182,6 +182,20 @@ async fn a_followed_log_ends_with_its_session() {
     assert!(again.err.contains("obey session restart"), "{}", again.err);
 }
 
+/// As with `obey stop --sessions`: the daemon ends right after the session.
+#[tokio::test]
+async fn a_followed_log_ends_with_its_session_though_the_daemon_ends_too() {
+    let world = World::new();
+    world.daemon.add_session(ID, "n", SessionStatus::Running);
+    let running = world.on_terminal(&["session", "log", "n", "--follow", "--json"]);
+    world.daemon.append(ID, "status_changed", &json!({"from": "RUNNING", "to": "STOPPED"}));
+    running.out.until("STOPPED").await;
+    world.daemon.close().await;
+    std::fs::remove_file(world.socket()).unwrap();
+    let ran = running.end().await;
+    assert_eq!((ran.exit, ran.out.lines().count()), (0, 1), "{ran:?}");
+}
+
 #[tokio::test]
 async fn exec_passes_output_and_code_through() {
     let world = with_campaign().await;
