@@ -188,7 +188,8 @@ pub const WORKER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// How long a cancelled worker may take to end its turn, and its end to be put on record.
 pub const WORKER_CANCEL_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a worker waits before it asks again for one of the daemon's places for agents.
+/// How long the worker that is next waits before it asks again for one of the daemon's places for agents; the end of another
+/// worker wakes it earlier.
 pub const WORKER_ROOM_WAIT: Duration = Duration::from_millis(100);
 
 /// Messages that one orchestration may have pending; each of its steps sends one, the others wait.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use domain::SessionId;
-use tokio::sync::{OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore, mpsc, watch};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, OwnedSemaphorePermit, RwLock};
+use tokio::sync::{RwLockReadGuard, Semaphore, mpsc, watch};
 
 use super::parent_reports::ParentReports;
 use super::run_orchestration::OrchestrationMessage;
@@ -53,6 +54,8 @@ pub(crate) struct WorkerContext {
     /// Counts orchestrations that were started.
     started: watch::Sender<u64>,
     reports: ParentReports,
+    /// Held by the worker that is the next to get one of the daemon's places for agents.
+    next_for_room: AsyncMutex<()>,
 }
 
 impl Default for WorkerContext {
@@ -65,6 +68,7 @@ impl Default for WorkerContext {
             orchestrations: Mutex::default(),
             started: watch::Sender::new(0),
             reports: ParentReports::default(),
+            next_for_room: AsyncMutex::default(),
         }
     }
 }
@@ -103,6 +107,11 @@ impl WorkerContext {
             Ok(closed) => std::mem::forget(closed),
             Err(_) => tracing::warn!("a worker is being started or ended while the daemon leaves"),
         }
+    }
+
+    /// Waits until a worker is the next that gets one of the daemon's places for agents, in the order of the callers.
+    pub(super) async fn next_for_room(&self) -> MutexGuard<'_, ()> {
+        self.next_for_room.lock().await
     }
 
     pub(super) fn reports(&self) -> &ParentReports {

@@ -69,7 +69,11 @@ impl Workers {
             when_busy: WhenBusy::Refuse,
             by: format!("parent {}", record.parent),
         };
+        let mut ends = self.context().ends();
+        // Only the one that is next asks again: a hundred that ask ten times a second keep a processor busy.
+        let mut turn = None;
         loop {
+            ends.mark_unchanged();
             let told = {
                 let _pass = self.context().pass().await;
                 let snapshot = self.supervisor.snapshot(&record.session).await?;
@@ -78,12 +82,21 @@ impl Workers {
                 }
                 self.supervisor.command(&record.session, command.clone()).await
             };
-            match told {
-                // As many agents run as the daemon may have; one of them will end.
-                Err(error) if error.code == ErrorCode::LimitReached && self.is_wanted(record).await? => {
-                    tokio::time::sleep(limits::WORKER_ROOM_WAIT).await;
-                }
-                told => return Ok(told.err()),
+            let is_full = told.as_ref().is_err_and(|error| error.code == ErrorCode::LimitReached);
+            if !is_full || !self.is_wanted(record).await? {
+                return Ok(told.err());
+            }
+            // As many agents run as the daemon may have; one of them will end.
+            if turn.is_some() {
+                // The end of a worker is told at once; that of another session, or free memory, is looked for.
+                let _ = tokio::time::timeout(limits::WORKER_ROOM_WAIT, ends.changed()).await;
+                continue;
+            }
+            let session = self.supervisor.session(&record.session).await?;
+            tokio::select! {
+                next = self.context().next_for_room() => turn = Some(next),
+                // One that is cancelled waits no longer.
+                _ = session.wait_until(|snapshot| snapshot.state.status != Status::Created) => {}
             }
         }
     }

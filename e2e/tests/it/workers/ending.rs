@@ -46,6 +46,79 @@ async fn a_parent_that_is_stopped_in_a_spawn_leaves_no_worker() -> Result<()> {
     stage.close().await
 }
 
+/// Two agents besides the parent's: the other steps wait for their places, and one of them is cancelled meanwhile.
+#[tokio::test]
+async fn steps_wait_for_the_daemons_places_and_can_be_cancelled_meanwhile() -> Result<()> {
+    let opened = Stage::open_with(Agent::Scripted, |world| {
+        world.set_env("OBEY_SESSIONS_MAX_ACTIVE", "3");
+        Ok(())
+    });
+    let Some(stage) = opened.await? else { return Ok(()) };
+    let parent = stage.create().await?;
+    let waiting = json!([super::waits_for(&stage, "go"), {"text": "went"}]);
+    let steps: Vec<_> = (0..8).map(|at| step(&format!("s{at}"), &[], &waiting)).collect();
+    let id = detached(&stage, &parent, &json!({"strategy": "parallel", "steps": steps})).await?;
+    let pending = within("two that run and six that wait", async {
+        loop {
+            let all = listed(&stage, &parent).await?;
+            let is = |status| move |worker: &&wire::betcode::v1::SubagentInfo| worker.status() == status;
+            if all.iter().filter(is(Status::Running)).count() == 2
+                && let [first, .., last] = all.iter().filter(is(Status::Pending)).collect::<Vec<_>>()[..]
+                && all.len() == 8
+            {
+                return anyhow::Ok([first.id.clone(), last.id.clone()]);
+            }
+        }
+    })
+    .await??;
+    for worker in &pending {
+        let cancelled = stage.cli().json(&["worker", "cancel", worker]).await?;
+        assert_eq!(cancelled["status"], "cancelled", "{cancelled:#}");
+    }
+    stage.world.touch("go")?;
+    let end = super::commands::ended(&stage, &id).await?;
+    let of = |state: &str| {
+        end["steps"].as_array().into_iter().flatten().filter(|step| step["state"] == state).count()
+    };
+    assert_eq!((of("succeeded"), of("cancelled")), (6, 2), "{end:#}");
+    stage.close().await
+}
+
+/// Each step but the first depends on one before it: chains side by side.
+#[tokio::test]
+#[ignore = "large: make test-all"]
+async fn a_plan_of_a_thousand_steps_runs_to_its_end_though_the_daemon_is_killed() -> Result<()> {
+    let mut stage = stage!(Agent::Scripted);
+    let parent = stage.create().await?;
+    let steps: Vec<_> = (0..1_000_usize)
+        .map(|at| {
+            let before = at.checked_sub(40).map(|before| format!("s{before}"));
+            let on: Vec<&str> = before.iter().map(String::as_str).collect();
+            step(&format!("s{at}"), &on, &json!([{"text": "x"}]))
+        })
+        .collect();
+    let id = detached(&stage, &parent, &json!({"strategy": "dag", "steps": steps})).await?;
+    within("some steps", async {
+        loop {
+            let plan = stage.cli().json(&["plan", "show", &id]).await?;
+            let done = plan["steps"].as_array().into_iter().flatten();
+            if done.filter(|step| step["state"] == "succeeded").count() > 20 {
+                return anyhow::Ok(());
+            }
+        }
+    })
+    .await??;
+    stage.daemon.kill9().await?;
+    stage.daemon.restart().await?;
+    stage.clients = stage.daemon.clients().await?;
+    let end = tokio::time::timeout(Duration::from_secs(300), ended_sometime(&stage, &id)).await??;
+    assert_eq!(end["state"], "completed", "{:#}", end["steps"][0]);
+    let steps = end["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+    assert!(steps.iter().all(|step| step["attempts"] == 1), "a step ran twice");
+    assert_eq!((steps.len(), listed(&stage, &parent).await?.len()), (1_000, 1_000));
+    stage.close().await
+}
+
 /// A minute is the least that can be configured.
 #[tokio::test]
 #[ignore = "large: make test-all"]
