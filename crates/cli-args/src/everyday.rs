@@ -25,7 +25,7 @@ pub struct RunArgs {
     /// How much the agent may do without asking: supervised, autonomous, plan or acceptEdits
     #[arg(long, value_parser = values::mode)]
     pub mode: Option<Mode>,
-    /// A name for the session [default: the agent and the end of the id]
+    /// A name for the session [default: the first words of the prompt]
     #[arg(long, short)]
     pub name: Option<String>,
     /// Money that the session may spend, in US dollars; `obey session budget` changes it

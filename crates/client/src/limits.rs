@@ -35,6 +35,9 @@ pub const RECONNECT_SETTLED: Duration = Duration::from_millis(500);
 /// Largest message accepted from the daemon. Attachments come back as events.
 pub const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
+/// Letters of a prompt from which a name is made.
+pub const NAME_PROMPT_MAX_CHARS: usize = 500;
+
 /// Events read ahead of what was printed; beyond that the daemon keeps them in its journal.
 pub const EVENTS_AHEAD: usize = 256;
 

@@ -1,9 +1,20 @@
 //! The printed names of the protocol's enum numbers: providers, statuses, decisions. The only place that maps
-//! them.
+//! them. Also what a session without a name is called after.
 
 use domain::{ProviderKind, Status};
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
+
+use crate::limits;
+
+/// The key of a session's settings with the prompt that a session without a name is called after.
+pub const NAME_PROMPT_KEY: &str = "name_prompt";
+
+/// Returns the beginning of a prompt, which is enough for a name: settings are smaller than prompts may be.
+pub fn beginning(prompt: &str) -> &str {
+    let end = prompt.char_indices().map(|(at, _)| at).nth(limits::NAME_PROMPT_MAX_CHARS);
+    &prompt[..end.unwrap_or(prompt.len())]
+}
 
 /// Returns the protocol's number of a provider.
 pub fn provider_number(kind: ProviderKind) -> local::SessionProvider {

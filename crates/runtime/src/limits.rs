@@ -116,6 +116,9 @@ pub const REBASE_COMMITS_MAX: usize = 500;
 /// Conflicting files that an error names; git names the others.
 pub const CONFLICTS_NAMED_MAX: usize = 10;
 
+/// The beginning of a prompt that is looked at for a name.
+pub const NAME_PROMPT_MAX_BYTES: usize = 1024;
+
 /// Longest branch name made from a prompt, and its words: it is typed and read in columns.
 pub const SLUG_MAX_BYTES: usize = 40;
 pub const SLUG_WORDS_MAX: usize = 6;

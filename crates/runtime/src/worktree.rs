@@ -11,7 +11,7 @@ mod folder_recordings;
 mod git;
 mod merge;
 mod merged;
-mod names;
+pub(crate) mod names;
 mod push;
 mod push_credential;
 mod rebase;

@@ -52,6 +52,11 @@ pub(super) async fn run(console: &mut Console, mut args: RunArgs) -> Result<Exit
         initial_message: prompt.clone().filter(|_| attachments.is_empty()).unwrap_or_default(),
         ..Default::default()
     };
+    if let Some(prompt) = prompt.as_deref().filter(|_| args.name.is_none()) {
+        request
+            .provider_config
+            .insert(names::NAME_PROMPT_KEY.to_owned(), names::beginning(prompt).to_owned());
+    }
     if let Some(name) = agent.agent {
         request.provider_config.insert(agent_choice::AGENT_KEY.to_owned(), name);
     }
@@ -69,7 +74,10 @@ pub(super) async fn run(console: &mut Console, mut args: RunArgs) -> Result<Exit
     }
     if let Some(tree) = args.worktree.clone().or(tree) {
         request.provider_config.insert(TREE_KEY.to_owned(), tree);
-        request.provider_config.insert(TREE_PROMPT_KEY.to_owned(), prompt.clone().unwrap_or_default());
+        request.provider_config.insert(
+            TREE_PROMPT_KEY.to_owned(),
+            names::beginning(prompt.as_deref().unwrap_or_default()).to_owned(),
+        );
     } else if let Some(below) = below(&console.folder, Path::new(&campaign.path)) {
         request.provider_config.insert(FOLDER_KEY.to_owned(), below);
     }

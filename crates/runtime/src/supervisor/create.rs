@@ -27,6 +27,9 @@ use storage::{Durability, SessionRow, SpoolMark};
 /// A key of `provider_config` that is common to all providers; it never reaches the provider itself.
 const DIR_KEY: &str = "workdir";
 
+/// The same: what a session without a name is called after.
+const NAME_PROMPT_KEY: &str = "name_prompt";
+
 impl Supervisor {
     /// Creates a session, starts its agent and waits until that is ready. A session whose agent fails to
     /// start stays on record as FAILED.
@@ -87,8 +90,16 @@ impl Supervisor {
         if !change.is_unlimited() {
             first_of_all.push(Command::SetBudget { change, by: new.by.clone() });
         }
-        let prompt = new.initial_message.clone();
-        let wanted = SessionTree::take(&mut new.provider_config)?;
+        let named_after = new.provider_config.remove(NAME_PROMPT_KEY).unwrap_or_default();
+        if new.name.is_empty() {
+            new.name = self.name_after(&named_after).unwrap_or_default();
+        }
+        let mut wanted = SessionTree::take(&mut new.provider_config)?;
+        let mut prompt = String::new();
+        if let Some(wanted) = &mut wanted {
+            prompt = self.name_after(&new.initial_message).unwrap_or_default();
+            wanted.prompt = self.name_after(&wanted.prompt).unwrap_or_default();
+        }
         let mut spec = self.resolve(new).await?;
         self.providers().get(spec.provider)?.check(&spec)?;
         self.learn_campaign_name(&spec).await?;

@@ -80,6 +80,8 @@ impl Supervisor {
         when_taken: WhenTaken,
     ) -> Result<BegunSession, Error> {
         self.check_room()?;
+        // A name that nobody typed is nobody's to change.
+        let when_taken = if new.name.is_empty() { WhenTaken::Number } else { when_taken };
         let (launch, by) = (new.launch, new.by.clone());
         let first = first_command(&new);
         let (spec, made) = self.prepare(new, &mut first_of_all).await?;

@@ -34,6 +34,16 @@ impl Supervisor {
         Ok(name.to_owned())
     }
 
+    /// Returns the first words of a prompt as a name, for a session or a branch; `None` if they make none. Names are seen by
+    /// everybody: no secret is part of one.
+    pub(super) fn name_after(&self, prompt: &str) -> Option<String> {
+        let mut end = prompt.len().min(limits::NAME_PROMPT_MAX_BYTES);
+        while !prompt.is_char_boundary(end) {
+            end -= 1;
+        }
+        crate::worktree::names::slug_of(&self.without_secrets(&prompt[..end]))
+    }
+
     /// Returns a name that no living session has.
     pub(super) async fn free_name(
         &self,

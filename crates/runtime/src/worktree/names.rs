@@ -39,8 +39,13 @@ pub(super) fn from_branch(branch: &str) -> String {
     if name.is_empty() { "tree".to_owned() } else { name.to_owned() }
 }
 
-/// Derives a branch name from a prompt: its first words, in lower case.
+/// Derives a branch name from a prompt.
 pub(super) fn slug(prompt: &str) -> String {
+    slug_of(prompt).unwrap_or_else(|| "session".to_owned())
+}
+
+/// Returns the first words of a prompt, in lower case, as a name; `None` if it has none that can be part of one.
+pub(crate) fn slug_of(prompt: &str) -> Option<String> {
     let words = prompt.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut slug = String::new();
     for word in words.take(limits::SLUG_WORDS_MAX) {
@@ -52,7 +57,7 @@ pub(super) fn slug(prompt: &str) -> String {
         }
         slug.push_str(&word.to_ascii_lowercase());
     }
-    if slug.is_empty() { "session".to_owned() } else { slug }
+    (!slug.is_empty()).then_some(slug)
 }
 
 /// Returns the names to try for something that must be unique: the name itself, then numbered ones.

@@ -151,11 +151,15 @@ async fn create(settings: &DaemonSettings, new: NewSession) -> Result<String> {
         campaign_id: new.campaign,
         provider: names::provider_number(provider).into(),
         model: new.model,
-        agent_name: new.name,
+        agent_name: new.name.clone(),
         max_tokens: i64::try_from(new.max_tokens).unwrap_or(i64::MAX),
-        initial_message: new.message,
+        initial_message: new.message.clone(),
         ..local::CreateSessionRequest::default()
     };
+    if new.name.is_empty() && !new.message.is_empty() {
+        let prompt = names::beginning(&new.message).to_owned();
+        request.provider_config.insert(names::NAME_PROMPT_KEY.to_owned(), prompt);
+    }
     if !new.mode.is_empty() {
         request.provider_config.insert(MODE_KEY.to_owned(), new.mode);
     }

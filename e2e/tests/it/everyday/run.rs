@@ -68,6 +68,29 @@ async fn run_makes_a_tree_named_after_the_prompt_and_uses_it_again() -> Result<(
     stage.close().await
 }
 
+/// What `obey ps` shows of a session that nobody named says what it is about, and nothing that must not be seen.
+#[tokio::test]
+async fn a_session_without_a_name_is_called_after_its_prompt() -> Result<()> {
+    const KEY: &str = "AKIAZ7QK3M5N8P2R4T6V";
+    let stage = stage!(Agent::Scripted);
+    let cli = stage.cli();
+    let text = prompt("Fix the login bug in the cart", json!([{"hang": true}]));
+    for name in ["fix-the-login-bug-in-the", "fix-the-login-bug-in-the-2"] {
+        let made = cli.ok(&["run", &text, "-p", "scripted", "--detach", "--json"]).await?.json()?;
+        assert_eq!(made["name"], name, "{made}");
+    }
+    let secret = prompt(&format!("use {KEY} now"), json!([{"text": "x"}]));
+    let made = cli.ok(&["run", &secret, "-w", "-p", "scripted", "--json"]).await?.json()?;
+    let shown = format!("{} {}", made["name"], made["branch"]).to_uppercase();
+    assert!(shown.contains("USE-REDACTED") && !shown.contains(KEY), "{made}");
+    let wordless = prompt("", json!([{"text": "x"}])).replace("SCRIPT", "日本語");
+    let made = cli.ok(&["run", &wordless[..12], "-p", "scripted", "--detach", "--json"]).await?.json()?;
+    assert!(made["name"].as_str().is_some_and(|name| name.starts_with("scripted-")), "{made}");
+    let list = cli.ok(&["ps"]).await?.stdout;
+    assert!(list.contains("fix-the-login-bug-in-the-2"), "{list}");
+    stage.close().await
+}
+
 #[tokio::test]
 async fn without_a_named_agent_the_configured_one_runs_and_near_names_are_suggested() -> Result<()> {
     let world = World::new()?;
