@@ -103,6 +103,13 @@ impl Home {
         Ok(home)
     }
 
+    /// Adds lines to the configuration of the daemon's next start.
+    pub(crate) fn configure(&self, lines: &str) -> Result<()> {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new().append(true).open(self.root.join("config.toml"))?;
+        Ok(file.write_all(lines.as_bytes())?)
+    }
+
     fn bin(&self, name: &str) -> PathBuf {
         self.root.join("bin").join(name)
     }

@@ -44,7 +44,9 @@ impl Script {
     }
 
     pub(crate) fn read(prompt: &str) -> Option<Self> {
-        let mut words = prompt.split(' ').map(|word| word.parse::<u64>().ok());
+        // A step of a plan is told the results of others first.
+        let script = prompt.rsplit('\n').next()?;
+        let mut words = script.split(' ').map(|word| word.parse::<u64>().ok());
         let (chunks, gap_us, line_bytes) = (words.next()??, words.next()??, words.next()??);
         let asks = words.next()??;
         Some(Self { chunks, gap: Duration::from_micros(gap_us), line_bytes, asks })

@@ -16,6 +16,7 @@ mod reattach;
 mod start;
 mod throughput;
 mod workbench;
+mod workers;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("idle", |table| Box::pin(idle::run(table))),
     ("reattach", |table| Box::pin(reattach::run(table))),
     ("everyday", |table| Box::pin(everyday::run(table))),
+    ("workers", |table| Box::pin(workers::run(table))),
     ("acp", |table| Box::pin(acp::run(table))),
     ("acp-adapters", |table| Box::pin(adapters::run(table))),
     ("provider-claude", |table| Box::pin(provider::claude(table))),
