@@ -30,6 +30,9 @@ pub const MANY: u64 = 250;
 /// Bytes of the log of job 902.
 pub const HUGE_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Bytes of the log of job 904.
+pub const LARGEST_LOG_BYTES: u64 = 1024 * 1024 * 1024;
+
 /// What the server was asked.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -241,11 +244,11 @@ pub(crate) fn redirect(to: &str) -> Response {
 }
 
 /// A log of many megabytes, in pieces.
-pub(crate) fn huge_log() -> Response {
+pub(crate) fn huge_log(bytes: u64) -> Response {
     let piece = Bytes::from(
         "a line of a very long log, which goes on and on, as logs of builds like to do...\n".repeat(1024),
     );
-    let count = HUGE_LOG_BYTES / piece.len() as u64;
+    let count = bytes / piece.len() as u64;
     let mut sent = 0;
     let stream = std::iter::from_fn(move || {
         sent += 1;

@@ -4,7 +4,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::misbehave::misbehave;
-use super::{Call, MANY, Shared, TOKEN, cut, huge_log, json_answer, plain, redirect, refused};
+use super::{
+    Call, HUGE_LOG_BYTES, LARGEST_LOG_BYTES, MANY, Shared, TOKEN, cut, huge_log, json_answer, plain,
+    redirect, refused,
+};
 
 /// The largest page, as the real server has it.
 const PAGE_MAX: u64 = 100;
@@ -44,7 +47,8 @@ pub(super) fn answer(shared: &Shared, call: &Call) -> Response {
             }
             paged(call, &rows, false)
         }
-        ["jobs", "902", "trace"] => huge_log(),
+        ["jobs", "902", "trace"] => huge_log(HUGE_LOG_BYTES),
+        ["jobs", "904", "trace"] => huge_log(LARGEST_LOG_BYTES),
         ["jobs", "903", "trace"] => redirect(&format!("{}/stored/903", shared.elsewhere)),
         ["jobs", _, "trace"] => plain(200, &trace()),
         ["jobs", id] => one(&jobs(shared), "id", id),

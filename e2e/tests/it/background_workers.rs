@@ -1,12 +1,15 @@
 //! Workers inside an agent that go on when its turn has ended: what they ask is asked, and what they do is recorded. With
 //! the real Claude Code, whose sub-agents run in the background by default, and with the real Codex.
 
-use anyhow::Result;
-use e2e::deadline::poll;
+use anyhow::{Context, Result};
+use e2e::deadline::{poll, within};
 use serde_json::{Value, json};
+use wire::betcode::v1 as betcode;
+use wire::betcode::v1::agent_event::Event as BetcodeBody;
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as own;
 
+use crate::betcode::talk::Talk;
 use crate::stage::{Agent, Stage, contents, fields, script, stage};
 
 /// A prompt whose sub-agent runs a command while the main agent is done at once.
@@ -101,5 +104,93 @@ async fn a_sub_agent_of_codex_asks_and_works_between_turns() -> Result<()> {
     let [end] = ends.as_slice() else { panic!("it ends once: {ends:?}") };
     assert!(end["ok"] == true && end["output"] == "", "it is not said to go on in the background: {end}");
     assert_eq!(of_type(&stage, &id, "unparsed").await?, [] as [Value; 0]);
+    stage.close().await
+}
+
+/// The session is neither done nor idle while its worker waits for an answer, and says why.
+#[tokio::test]
+async fn a_session_whose_worker_waits_between_turns_needs_somebody() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let id = stage.create().await?;
+    stage.turn(&id, &delegating("echo sub > sub5.txt")).await?;
+    let request = stage.wait_for_request(&id).await?;
+    let shown = async |state: &str| -> Result<Value> {
+        within("the state of the session", async {
+            loop {
+                let all = stage.cli().ok(&["ps", "--json"]).await?.json_lines()?;
+                if let Some(row) =
+                    all.into_iter().find(|row| row["session_id"] == id.as_str() && row["state"] == state)
+                {
+                    return anyhow::Ok(row);
+                }
+            }
+        })
+        .await?
+    };
+    let waits = shown("needs_you").await?;
+    assert!(waits["reason"].as_str().is_some_and(|reason| reason.contains("sub5.txt")), "{waits}");
+    stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
+    stage.wait_for(&id, "worker_finished", |event| event["ok"] == true).await?;
+    shown("done").await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_betcode_client_is_asked_and_told_of_a_worker_between_turns() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let mut talk = Talk::new(&stage).await?;
+    talk.prompt(&delegating("echo sub > sub6.txt")).await?;
+    talk.turn().await?;
+    let asked = |event: &betcode::AgentEvent| match &event.event {
+        Some(BetcodeBody::PermissionRequest(request)) => Some(request.clone()),
+        _ => None,
+    };
+    let request = match talk.heard.iter().find_map(asked) {
+        Some(request) => request,
+        None => talk.permission().await?,
+    };
+    assert_eq!(request.tool_name, "Bash");
+    talk.decide(&request.request_id, betcode::PermissionDecision::AllowOnce).await?;
+    let started = |event: &betcode::AgentEvent| match &event.event {
+        Some(BetcodeBody::ToolCallStart(call)) if call.tool_name == "Bash" => {
+            Some((call.tool_id.clone(), event.parent_tool_use_id.clone()))
+        }
+        _ => None,
+    };
+    let (call, parent) = talk.heard.iter().find_map(started).context("the call was not told")?;
+    assert!(!parent.is_empty(), "the call says whose it is");
+    let ended = |body: &BetcodeBody| matches!(body, BetcodeBody::ToolCallResult(end) if end.tool_id == call);
+    let end = talk.until("the end of the call", ended).await?;
+    assert_eq!(end.parent_tool_use_id, parent);
+    poll("the file", || stage.world.project().join("sub6.txt").exists().then_some(())).await?;
+    stage.close().await
+}
+
+#[tokio::test]
+async fn an_editor_is_asked_and_told_of_a_worker_between_turns() -> Result<()> {
+    let stage = stage!(Agent::Claude);
+    let mut editor = crate::acp::editor(&stage, &[]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    assert_eq!(editor.turn(&session, &delegating("echo sub > sub7.txt")).await?, "end_turn");
+    let is_asked =
+        |message: &Value| message["method"] == "session/request_permission" && message.get("id").is_some();
+    let request = match editor.seen.iter().find(|message| is_asked(message)).cloned() {
+        Some(request) => request,
+        None => editor.wait("a permission", is_asked).await?,
+    };
+    let call = request["params"]["toolCall"]["toolCallId"].clone();
+    assert!(call.is_string(), "{request}");
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
+    editor.reply(&request, outcome).await?;
+    editor
+        .wait("the end of the call", |message| {
+            let update = &message["params"]["update"];
+            update["toolCallId"] == call && update["status"] == "completed"
+        })
+        .await?;
+    let told = editor.updates_of(&session, "tool_call");
+    assert!(told.iter().any(|update| update["toolCallId"] == call), "{told:#?}");
+    poll("the file", || stage.world.project().join("sub7.txt").exists().then_some(())).await?;
+    editor.close().await?;
     stage.close().await
 }

@@ -1,7 +1,8 @@
 //! What the commands and `betcode.v1` show of a server that behaves.
 
-use anyhow::Result;
-use e2e::forge_server::{HUGE_LOG_BYTES, MANY, TOKEN};
+use anyhow::{Context, Result};
+use e2e::faults::memory;
+use e2e::forge_server::{HUGE_LOG_BYTES, LARGEST_LOG_BYTES, MANY, TOKEN};
 use serde_json::json;
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::git_lab_service_client::GitLabServiceClient;
@@ -96,6 +97,28 @@ async fn logs_are_plain_scrubbed_and_bounded_and_lists_go_over_pages() -> Result
     let last = cli.json(&many("100", "200")).await?;
     assert_eq!((column(&last, "merge_requests", "iid")?.len(), &last["total"]), (50, &json!(MANY)));
     assert_eq!(cli.json(&many("10", "900")).await?["merge_requests"], json!([]));
+    forges.stage.close().await
+}
+
+/// A gigabyte goes through the daemon, and its end is shown; the rest is kept by nobody.
+#[tokio::test]
+#[ignore = "large: make test-all"]
+async fn a_log_of_a_gigabyte_costs_no_memory() -> Result<()> {
+    let Some(forges) = Forges::open(Agent::Scripted).await? else { return Ok(()) };
+    let mut gitlab = GitLabServiceClient::new(forges.stage.clients.channel.clone());
+    let pid = forges.stage.daemon.pid().context("no daemon")?;
+    let before = memory::most(pid)?;
+    let request = pb::GetJobLogRequest {
+        project: "group/demo".to_owned(),
+        job_id: 904,
+        tail_lines: 1,
+        ..Default::default()
+    };
+    let log = gitlab.get_job_log(request).await?.into_inner();
+    assert!(log.truncated && log.log == "the last line\n", "{}", log.log);
+    assert!(log.total_bytes > LARGEST_LOG_BYTES - 200_000, "{}", log.total_bytes);
+    let grown = memory::most(pid)?.saturating_sub(before);
+    assert!(grown < 64 * memory::MIB, "{grown} bytes more for a log of a gigabyte");
     forges.stage.close().await
 }
 
