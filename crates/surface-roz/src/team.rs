@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use domain::answer::AnswerText;
 use domain::turn::EndReason;
-use domain::{CallId, Error, ErrorCode, Event, EventKind, SessionId, any_event};
+use domain::{CallId, Error, ErrorCode, Event, EventKind, SessionId, Status as SessionStatus, any_event};
 use runtime::Supervisor;
 use runtime::journal::Cursor;
 use tokio::sync::mpsc;
@@ -74,7 +74,7 @@ impl TeamMember {
             let (supervisor, session) = (self.supervisor.clone(), self.session.clone());
             let mut member = self;
             let worker = member.worker_id().await;
-            let view = WorkerView { worker, settled: false, answer: AnswerText::default() };
+            let view = WorkerView::new(worker);
             let inside = InnerWorkers::default();
             let mut feed = TeamFeed { member, view, inside, sender: sender.clone(), may_have_ended: false };
             let followed = match supervisor.events_after(&session, 0).await {
@@ -180,7 +180,11 @@ impl TeamFeed {
 
 /// The workers inside the lead's own agent, each by the call that started it.
 #[derive(Default)]
-struct InnerWorkers(HashMap<CallId, String>);
+struct InnerWorkers {
+    by_call: HashMap<CallId, String>,
+    /// The lead is being stopped, or its turn is.
+    is_stopping: bool,
+}
 
 impl InnerWorkers {
     /// Converts an event of the lead's session.
@@ -193,11 +197,11 @@ impl InnerWorkers {
                 let mode = MODE.to_owned();
                 out.push(Body::WorkerPhase(pb::WorkerPhase { worker_id, phase: 1, mode }));
                 if let Some(call) = call {
-                    self.0.insert(call.clone(), worker.clone());
+                    self.by_call.insert(call.clone(), worker.clone());
                 }
             }
             EventKind::ToolStarted { tool, parent: Some(parent), .. } => {
-                if let Some(worker) = self.0.get(parent) {
+                if let Some(worker) = self.by_call.get(parent) {
                     let (worker_id, tool) = (worker.clone(), tool.clone());
                     out.push(Body::WorkerToolCall(pb::WorkerToolCall { worker_id, tool }));
                 }
@@ -209,13 +213,19 @@ impl InnerWorkers {
                 out.push(if *ok {
                     Body::WorkerCompleted(pb::WorkerCompleted { worker_id, result: summary.clone() })
                 } else {
-                    Body::WorkerFailed(pb::WorkerFailed { worker_id, reason: "model_error".to_owned() })
+                    let reason = if self.is_stopping { EndReason::Cancelled } else { EndReason::Failed };
+                    let reason = failure(reason, "").to_owned();
+                    Body::WorkerFailed(pb::WorkerFailed { worker_id, reason })
                 });
                 let (worker_id, parent_task_id) = (worker.clone(), task.to_owned());
                 out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
             }
+            EventKind::StatusChanged { to, .. } => self.is_stopping = *to == SessionStatus::Stopping,
+            EventKind::InterruptRequested { .. } => self.is_stopping = true,
+            EventKind::TurnStarted { .. } => self.is_stopping = false,
             any_event!(
-                life turn TextDelta ThinkingDelta ToolStarted ToolProgress ToolFinished request settings plan usage
+                SessionCreated AgentStarted AgentReady AgentExited AgentLogged Restarted MessageAdded TurnEnded
+                TextDelta ThinkingDelta ToolStarted ToolProgress ToolFinished request settings plan usage
                 WorkerProgressed WorkerFinished report
             ) => {}
         }
@@ -227,10 +237,25 @@ struct WorkerView {
     worker: String,
     /// The result of its last turn was reported.
     settled: bool,
+    /// Somebody stops it: what ends now did not fail.
+    is_stopping: bool,
     answer: AnswerText,
 }
 
 impl WorkerView {
+    fn new(worker: String) -> Self {
+        Self { worker, settled: false, is_stopping: false, answer: AnswerText::default() }
+    }
+
+    /// Returns the published reason of the failure; a turn that is cut short by a stop was stopped, unless its time was up.
+    fn failure(&self, reason: EndReason, error: &str) -> String {
+        match failure(reason, error) {
+            "model_error" if self.is_stopping && reason == EndReason::Interrupted => "e_stop",
+            other => other,
+        }
+        .to_owned()
+    }
+
     /// Converts an event of a worker's session.
     fn take(&mut self, kind: &EventKind, host: &str, task: &str, out: &mut Vec<Body>) {
         let worker_id = self.worker.clone();
@@ -257,19 +282,22 @@ impl WorkerView {
             }
             EventKind::TurnEnded { reason, error, .. } => {
                 self.settled = true;
-                let reason = failure(*reason, error).to_owned();
+                let reason = self.failure(*reason, error);
                 out.push(Body::WorkerFailed(pb::WorkerFailed { worker_id, reason }));
             }
+            EventKind::StatusChanged { to: SessionStatus::Stopping, .. } => self.is_stopping = true,
             EventKind::StatusChanged { to, message, .. } if to.is_terminal() => {
+                self.is_stopping |= *to == SessionStatus::Stopped;
                 if !std::mem::replace(&mut self.settled, true) {
-                    let reason = failure(EndReason::Interrupted, message).to_owned();
+                    let reason = self.failure(EndReason::Interrupted, message);
                     out.push(Body::WorkerFailed(pb::WorkerFailed { worker_id: worker_id.clone(), reason }));
                 }
                 let parent_task_id = task.to_owned();
                 out.push(Body::WorkerExited(pb::WorkerExited { worker_id, parent_task_id }));
             }
+            EventKind::Restarted { .. } => self.is_stopping = false,
             any_event!(
-                StatusChanged AgentStarted AgentReady AgentExited AgentLogged Restarted InterruptRequested
+                StatusChanged AgentStarted AgentReady AgentExited AgentLogged InterruptRequested
                 MessageAdded TextDelta ThinkingDelta ToolProgress ToolFinished request settings plan usage
                 worker report
             ) => {}
@@ -293,17 +321,30 @@ fn failure(reason: EndReason, error: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Status as SessionStatus, TurnId};
+    use domain::TurnId;
 
     use super::*;
 
-    fn taken(kinds: &[EventKind]) -> Vec<String> {
-        let mut view = WorkerView { worker: "w".to_owned(), settled: false, answer: AnswerText::default() };
+    fn bodies(kinds: &[EventKind]) -> Vec<Body> {
+        let mut view = WorkerView::new("w".to_owned());
         let mut out = Vec::new();
         for kind in kinds {
             view.take(kind, "h", "t", &mut out);
         }
-        out.iter()
+        out
+    }
+
+    fn reasons(bodies: &[Body]) -> Vec<&str> {
+        let failed = bodies.iter().filter_map(|body| match body {
+            Body::WorkerFailed(failed) => Some(failed.reason.as_str()),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    fn taken(kinds: &[EventKind]) -> Vec<String> {
+        bodies(kinds)
+            .iter()
             .map(|body| format!("{body:?}"))
             .map(|text| text.split('(').next().unwrap_or_default().to_owned())
             .collect()
@@ -367,6 +408,41 @@ mod tests {
             taken(&[ended(EndReason::Cancelled), status(SessionStatus::Stopped)]),
             ["WorkerFailed", "WorkerExited"]
         );
+    }
+
+    #[test]
+    fn a_worker_that_is_stopped_did_not_fail() {
+        let (stopping, stopped) = (status(SessionStatus::Stopping), status(SessionStatus::Stopped));
+        let cut = ended(EndReason::Interrupted);
+        assert_eq!(reasons(&bodies(&[stopping.clone(), cut.clone(), stopped.clone()])), ["e_stop"]);
+        assert_eq!(reasons(&bodies(&[stopping, stopped])), ["e_stop"]);
+        assert_eq!(reasons(&bodies(&[cut, status(SessionStatus::Failed)])), ["model_error"]);
+        let late = EventKind::TurnEnded {
+            turn: TurnId(1),
+            reason: EndReason::Interrupted,
+            text: String::new(),
+            error: "OBEY-2014: late".to_owned(),
+        };
+        assert_eq!(reasons(&bodies(&[status(SessionStatus::Stopping), late])), ["timeout"]);
+    }
+
+    #[test]
+    fn a_worker_inside_the_agent_that_is_stopped_with_its_lead_did_not_fail() {
+        let finished = || EventKind::WorkerFinished {
+            worker: "a1".to_owned(),
+            ok: false,
+            summary: String::new(),
+            spent: None,
+        };
+        let reason = |before: Option<EventKind>| {
+            let (mut inside, mut out) = (InnerWorkers::default(), Vec::new());
+            for kind in before.into_iter().chain([finished()]) {
+                inside.take(&kind, "h", "t", &mut out);
+            }
+            reasons(&out).concat()
+        };
+        assert_eq!(reason(None), "model_error");
+        assert_eq!(reason(Some(status(SessionStatus::Stopping))), "e_stop");
     }
 
     #[test]

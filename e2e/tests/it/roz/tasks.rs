@@ -355,9 +355,20 @@ async fn a_worker_that_runs_is_cancelled_with_its_task() -> Result<()> {
     let mut running = tasks(&stage).stream_task_status(request).await?.into_inner();
     while within("the worker", running.next()).await?.context("it ended")??.status != "running" {}
     tasks(&stage).cancel_task(pb::CancelTaskRequest { id: lead.id.clone() }).await?;
-    for id in [lead.id, worker.id] {
-        assert_eq!(statuses(&stage, &id).await?.last().map(String::as_str), Some("cancelled"));
+    for id in [&lead.id, &worker.id] {
+        assert_eq!(statuses(&stage, id).await?.last().map(String::as_str), Some("cancelled"));
     }
+    // It did not fail: it was stopped.
+    let watch = pb::WatchTeamRequest { task_id: lead.id };
+    let team = collect(agents(&stage.clients).watch_team(watch).await?.into_inner()).await?;
+    let reasons: Vec<&str> = team
+        .iter()
+        .filter_map(|event| match &event.event {
+            Some(Team::WorkerFailed(failed)) => Some(failed.reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, ["e_stop"], "{team:#?}");
     stage.close().await
 }
 
