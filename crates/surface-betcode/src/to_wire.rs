@@ -213,7 +213,10 @@ impl BetcodeProjector {
         match kind {
             EventKind::StatusChanged { message, .. } => Some(self.status_message(message.clone())),
             EventKind::AgentReady { .. } | EventKind::ModelChanged { .. } => Some(self.session_info()),
-            EventKind::SessionCreated { mode: Mode::Plan, .. } => self.mode(true, true),
+            EventKind::SessionCreated { mode: Mode::Plan, .. } => {
+                self.planning = false;
+                self.mode(true)
+            }
             EventKind::TurnStarted { .. } | EventKind::MessageAdded { .. } | EventKind::TurnEnded { .. } => {
                 self.turn(at, kind)
             }
@@ -225,8 +228,8 @@ impl BetcodeProjector {
             EventKind::TodosChanged { todos } => {
                 Some(Body::TodoUpdate(pb::TodoUpdate { items: todos.iter().map(plans::todo).collect() }))
             }
-            EventKind::ModeChanged { mode } => self.mode(*mode == Mode::Plan, self.planning),
-            EventKind::PlanModeChanged { on } => self.mode(*on, true),
+            EventKind::ModeChanged { mode } => self.mode(*mode == Mode::Plan),
+            EventKind::PlanModeChanged { on } => self.mode(*on),
             EventKind::UsageReported { usage, context_tokens, context_window } => {
                 self.context = (context_tokens.or(self.context.0), context_window.or(self.context.1));
                 Some(self.usage(at, usage))
@@ -369,12 +372,13 @@ impl BetcodeProjector {
         }
     }
 
-    /// Reports plan mode if it changes, or if the agent reports it itself.
-    fn mode(&mut self, on: bool, tell: bool) -> Option<Body> {
-        let tell = tell || on;
-        self.planning = on;
+    /// Reports plan mode if it changes. A change comes as the daemon's word, the agent's, or both.
+    fn mode(&mut self, on: bool) -> Option<Body> {
+        if std::mem::replace(&mut self.planning, on) == on {
+            return None;
+        }
         let plan = if on { String::new() } else { std::mem::take(&mut self.plan) };
-        tell.then_some(Body::PlanMode(pb::PlanModeChange { active: on, plan }))
+        Some(Body::PlanMode(pb::PlanModeChange { active: on, plan }))
     }
 
     /// Converts token usage; the duration is that of the current turn so far.

@@ -93,3 +93,31 @@ fn no_message_is_larger_than_a_plain_client_takes() {
         assert!(sent[0].encoded_len() < surface::limits::CLIENT_MESSAGE_BYTES, "{}", sent[0].encoded_len());
     }
 }
+
+/// The daemon says that the mode is another, and the agent says so, too; either may be alone or the first.
+#[test]
+fn a_change_of_plan_mode_is_told_once() {
+    let kinds = [
+        EventKind::ModeChanged { mode: Mode::Plan },
+        EventKind::PlanModeChanged { on: true },
+        EventKind::ModelChanged { model: "other".to_owned() },
+        EventKind::PlanModeChanged { on: true },
+        EventKind::PlanModeChanged { on: false },
+        EventKind::ModeChanged { mode: Mode::Supervised },
+        EventKind::PlanModeChanged { on: true },
+        EventKind::ModeChanged { mode: Mode::AcceptEdits },
+        EventKind::PlanModeChanged { on: false },
+    ];
+    let event = |(at, kind)| Event {
+        session: domain::SessionId::new("sess_1"),
+        seq: at as u64 + 1,
+        at: Timestamp(0),
+        kind,
+    };
+    let journal: Vec<Event> = kinds.into_iter().enumerate().map(event).collect();
+    let told = project(&journal).into_iter().filter_map(|message| match message.event {
+        Some(Body::PlanMode(change)) => Some((message.sequence, change.active)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(1, true), (5, false), (7, true), (8, false)]);
+}

@@ -142,6 +142,14 @@ async fn mode_and_model_change_over_the_wire_and_a_stream_says_why_it_ends() -> 
     let other = pb::StartConversation { plan_mode: true, ..again(plans.session(), 0) };
     let _other = Talk::start(&stage.clients, other).await?;
     plans.until("plan mode again", is_plan(true)).await?;
+    // The agent starts in the mode and says so, too.
+    plans.prompt(&script(SCRIPTED, "plan", &json!([{"plan_mode": true}, {"text": "planned"}]))).await?;
+    plans.turn().await?;
+    let told = plans.heard.iter().filter_map(|event| match &event.event {
+        Some(Body::PlanMode(change)) => Some(change.active),
+        _ => None,
+    });
+    ensure!(told.eq([true, false, true]), "each change is told once: {:#?}", plans.heard);
     stage.daemon.terminate().await?;
     let last = plans.error().await?;
     ensure!(last.is_fatal && last.message.contains("the daemon ends"), "{last:?}");
