@@ -2,7 +2,7 @@
 //! from the process, or by tests from buffers and channels.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZone;
 
@@ -31,7 +31,8 @@ pub struct Console {
     pub folder: PathBuf,
     /// The program that becomes the daemon.
     pub program: PathBuf,
-    pub zone: TimeZone,
+    /// Read with its first use: to find it reads a folder of hundreds of files.
+    pub zone: LazyLock<TimeZone>,
 }
 
 /// Whether a command may start the daemon.
@@ -53,7 +54,7 @@ impl Console {
             // A removed folder belongs to no campaign; any other value would do.
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("obey")),
-            zone: TimeZone::system(),
+            zone: LazyLock::new(TimeZone::system),
             vars,
             global,
         }

@@ -95,7 +95,7 @@ impl World {
             global: cli.global,
             folder: self.folder.path().to_owned(),
             program: PathBuf::from("/bin/false"),
-            zone: TimeZone::UTC,
+            zone: std::sync::LazyLock::new(|| TimeZone::UTC),
         };
         let (said, shown) = (out.clone(), err.clone());
         let ended = tokio::spawn(async move {

@@ -73,7 +73,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
         };
         return console.out.json(&value(&printed)).map(|()| Exit::OK);
     }
-    let zone = console.zone.clone();
+    let zone = jiff::tz::TimeZone::clone(&console.zone);
     let date = |at: &Option<prost_types::Timestamp>| {
         at.as_ref().map_or_else(String::new, |at| format::date(Some(at), &zone))
     };
