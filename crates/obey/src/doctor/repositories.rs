@@ -1,6 +1,7 @@
 //! Repositories inside registered projects whose configuration or hooks make git run programs. An agent can make one, and the
 //! user's own git runs what it says as soon as it is started there. Reads files only; starts no git. The project's own
-//! repository is the user's, and protected from sandboxed agents; only what leads it elsewhere is looked at.
+//! repository is the user's, and protected from sandboxed agents; only what leads it elsewhere is looked at: another repository,
+//! and links, through which git would write.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -66,12 +67,15 @@ pub(super) async fn examine(client: &Client) -> Option<Finding> {
 
 fn report(found: &[String]) -> Finding {
     if found.is_empty() {
-        return Finding::ok(CHECK, "no repository inside a project makes git run programs");
+        return Finding::ok(
+            CHECK,
+            "no repository inside a project makes git run programs or write elsewhere",
+        );
     }
     let shown = found.iter().take(limits::REPOSITORIES_SHOWN_MAX).cloned().collect::<Vec<_>>().join("; ");
     Finding::warning(
         CHECK,
-        format!("git would run programs in {shown}"),
+        format!("git would run programs, or write elsewhere, in {shown}"),
         "look at these files before you use git there; remove those that you did not write",
     )
 }
@@ -83,6 +87,7 @@ fn in_project(root: &Path) -> Vec<String> {
     if redirects(&own) {
         found.push(format!("{} (commondir leads elsewhere)", root.display()));
     }
+    found.extend(links_out(&own).iter().map(|link| format!("{} (it is a link)", link.display())));
     let (mut folders, mut seen) = (VecDeque::from([root.to_owned()]), 0);
     while let Some(folder) = folders.pop_front() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -106,6 +111,27 @@ fn in_project(root: &Path) -> Vec<String> {
                 }
             } else if kind.is_dir() {
                 folders.push_back(path);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the links in a repository that lead out of it. Git makes none there, and writes reflogs, indexes and objects through them.
+fn links_out(git: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders, mut seen) = (Vec::new(), VecDeque::from([git.to_owned()]), 0);
+    while let Some(folder) = folders.pop_front() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            seen += 1;
+            let Ok(kind) = entry.file_type() else { continue };
+            let path = entry.path();
+            if seen > limits::REPOSITORIES_WALK_MAX {
+                return found;
+            }
+            if kind.is_dir() {
+                folders.push_back(path);
+            } else if kind.is_symlink() && !path.canonicalize().is_ok_and(|target| target.starts_with(git)) {
+                found.push(path);
             }
         }
     }
@@ -257,6 +283,16 @@ mod tests {
             assert!(found.contains(expected), "{expected}: {found}");
         }
         assert_eq!(found.lines().count(), 4, "{found}");
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        fs::create_dir_all(root.join(".git/logs/refs")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.join(".git/logs/refs/main")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/yet", root.join(".git/index")).unwrap();
+        std::os::unix::fs::symlink("config", root.join(".git/inside")).unwrap();
+        let links: Vec<String> =
+            in_project(&root).into_iter().filter(|one| one.ends_with("(it is a link)")).collect();
+        assert_eq!(links.len(), 2, "{links:?}");
+        fs::remove_dir_all(root.join(".git/logs")).unwrap();
+        fs::remove_file(root.join(".git/index")).unwrap();
         // What stands there while an agent runs.
         write(&root, ".git/commondir", ".\n");
         assert_eq!(in_project(&root).len(), 3);

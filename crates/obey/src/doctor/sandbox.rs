@@ -64,6 +64,13 @@ pub(super) async fn examine(console: &Console, config: &Config) -> Finding {
         message.push_str(&format!("; {note}"));
     }
     match findings.tier {
+        Tier::Namespaces if findings.landlock_abi == 0 => Finding::warning(
+            CHECK,
+            format!(
+                "{message}; without Landlock, links that agents put into a repository lead the daemon's git out of it"
+            ),
+            "use a kernel with Landlock (Linux 5.13 or newer, in the list of /sys/kernel/security/lsm)",
+        ),
         Tier::Namespaces => Finding::ok(CHECK, format!("{message}; agents can be put in it")),
         Tier::Landlock => Finding::warning(
             CHECK,
