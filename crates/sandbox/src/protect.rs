@@ -2,8 +2,10 @@
 //! the sandbox has something to cover, and taken away again. Empty folders are invisible to git. At a repository's
 //! `commondir` git wants a path; there a file stands that says what git assumes without it.
 //!
+//! Outside, a folder that stands there is the user's to fill: what is put in makes it the user's own, and it stays.
+//!
 //! Several commands, agents and daemons may share a placeholder: each holds a lock on it, and only who can get the lock
-//! for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows another
+//! for itself removes it. One that a crash left behind is known by its time and taken over. A command that follows another
 //! at once finds the placeholders where they are: making and removing them takes longer than most commands.
 
 use std::collections::HashMap;
@@ -14,14 +16,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use domain::{Error, ErrorCode};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-/// What a placeholder looks like: empty, and not even its owner may put anything in. Less what the umask takes.
+/// The mode in which a placeholder is made, less what the umask takes: nobody can put anything in before it is marked.
 const MODE: u32 = 0o555;
 
-fn has_mode_of_one(mode: u32) -> bool {
-    mode & 0o777 & !MODE == 0
+/// When a folder was last changed that is a placeholder. Whatever is put in changes the time.
+const MARK: Timespec = Timespec { tv_sec: 499_162_500, tv_nsec: 20_051_225 };
+
+/// Whether something may be a placeholder: marked, or not marked yet.
+fn may_be_one(stat: &rustix::fs::Stat) -> bool {
+    let unmarked = stat.st_mode & 0o777 & !MODE == 0;
+    let time = (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec));
+    unmarked || time == (i128::from(MARK.tv_sec), i128::from(MARK.tv_nsec))
+}
+
+/// Marks a folder that was just made, and lets its owner use it. It counts as a placeholder before and after.
+fn mark(root: &OwnedFd, name: &Path) -> Result<(), Errno> {
+    let times = Timestamps { last_access: MARK, last_modification: MARK };
+    rustix::fs::utimensat(root, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    let mode = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
+    rustix::fs::chmodat(root, name, Mode::from_raw_mode(mode & 0o777) | Mode::WUSR, AtFlags::empty())
 }
 
 /// The name at which a file stands in a repository, and what it says: that the repository's settings are in its own folder.
@@ -58,7 +74,12 @@ impl PlaceholderKind {
 
     fn create(self, root: &OwnedFd, name: &Path) -> Result<(), Errno> {
         match self {
-            Self::Folder => rustix::fs::mkdirat(root, name, Mode::from_raw_mode(MODE)),
+            Self::Folder => {
+                rustix::fs::mkdirat(root, name, Mode::from_raw_mode(MODE))?;
+                // One that cannot be marked is as good, but that its owner cannot use it.
+                let _ = mark(root, name);
+                Ok(())
+            }
             Self::Redirection => create_redirection(root, name),
         }
     }
@@ -71,7 +92,7 @@ impl PlaceholderKind {
     /// Whether what was opened looks like a placeholder.
     fn is_placeholder(self, found: &OwnedFd) -> Result<bool, Errno> {
         let stat = rustix::fs::fstat(found)?;
-        if !has_mode_of_one(stat.st_mode) || FileType::from_raw_mode(stat.st_mode) != self.file_type() {
+        if !may_be_one(&stat) || FileType::from_raw_mode(stat.st_mode) != self.file_type() {
             return Ok(false);
         }
         if self == Self::Redirection {
@@ -175,8 +196,7 @@ impl Placeholders {
                     // The user's own; but not a placeholder that somebody else may take away.
                     None => {
                         let kind = FileType::from_raw_mode(there.st_mode);
-                        let foreign =
-                            kind == PlaceholderKind::of(name).file_type() && has_mode_of_one(there.st_mode);
+                        let foreign = kind == PlaceholderKind::of(name).file_type() && may_be_one(&there);
                         kind != FileType::Symlink && !foreign
                     }
                 }
@@ -358,6 +378,7 @@ mod tests {
         assert!(shelf.find(dir.path(), &wanted).is_none(), "gone with its last user");
     }
 
+    /// As a crash between the steps of making it, or an older version, leaves it.
     #[test]
     fn one_left_behind_by_a_crash_is_taken_over() {
         use std::os::unix::fs::PermissionsExt;
@@ -387,6 +408,36 @@ mod tests {
         drop(Placeholders::lay(dir.path(), &wanted).unwrap());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "../elsewhere\n", "the user's own stays");
         assert_eq!(std::fs::read_dir(dir.path().join(".git")).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// The user's own programs can use the folder; it is theirs from then on.
+    #[test]
+    fn what_the_user_puts_in_makes_it_the_users_own() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = names(&[".vscode", ".claude"]);
+        let held = Placeholders::lay(dir.path(), &wanted).unwrap();
+        let folder = dir.path().join(".vscode");
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o700, 0o700, "its owner can use it: {mode:o}");
+        std::fs::write(folder.join("settings.json"), "{}").unwrap();
+        let second = Placeholders::lay(dir.path(), &wanted).unwrap();
+        drop((held, second));
+        assert_eq!(std::fs::read_to_string(folder.join("settings.json")).unwrap(), "{}");
+        assert!(!dir.path().join(".claude").exists());
+        // Empty again, it is still the user's.
+        std::fs::remove_file(folder.join("settings.json")).unwrap();
+        drop(Placeholders::lay(dir.path(), &wanted).unwrap());
+        assert!(folder.is_dir());
+        assert!(clear_project(dir.path()) && folder.is_dir());
+    }
+
+    #[test]
+    fn a_marked_one_that_was_left_behind_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        Placeholders::lay(dir.path(), &names(&[".claude"])).unwrap().let_go();
+        assert!(dir.path().join(".claude").is_dir());
+        assert!(clear_project(dir.path()) && !dir.path().join(".claude").exists());
     }
 
     #[test]
