@@ -27,6 +27,10 @@ use config::file::Config;
 const RULES: &str = "gitleaks.toml";
 const POLICIES: &str = "policies.toml";
 
+/// Folders below the daemon's data.
+const REFS: &str = "refs";
+const HISTORIES: &str = "histories";
+
 /// The workbench's configuration, without the store.
 pub struct WorkbenchConfig {
     sandbox: sandbox::Config,
@@ -66,22 +70,26 @@ impl WorkbenchConfig {
         // Does not connect; an invalid section is reported at once.
         qdrant(&options.config.memory)?;
         Ok(Self {
-            sandbox: sandbox_config(&options.config, super::own_program()?.into_os_string()),
+            sandbox: sandbox::Config {
+                history_folder: Some(options.data_dir.join(HISTORIES)),
+                ..sandbox_config(&options.config, super::own_program()?.into_os_string())
+            },
             scrub,
             policies_file: policies,
             ttl: SessionTtl {
                 idle: Duration::from_secs(workbench.session_idle_minutes.saturating_mul(60)),
                 longest: Duration::from_secs(workbench.session_max_minutes.saturating_mul(60)),
             },
-            refs_folder: options.data_dir.join("refs"),
+            refs_folder: options.data_dir.join(REFS),
             memory: memory_settings(&options.config.memory, &options.data_dir),
             own_rules,
         })
     }
 
-    /// Stores output in another folder: two processes must not share one.
-    pub fn with_refs(mut self, folder: std::path::PathBuf) -> Self {
-        self.refs_folder = folder;
+    /// Stores output, and copies of repositories, below another folder: two processes must not share one.
+    pub fn with_folder(mut self, folder: &Path) -> Self {
+        self.refs_folder = folder.join(REFS);
+        self.sandbox.history_folder = Some(folder.join(HISTORIES));
         self
     }
 }

@@ -20,6 +20,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::time::Instant;
 
 use super::cgroup::Cgroup;
+use super::history_copy::KeptHistory;
 use super::order::{self, Order, Report};
 use super::protect::Placeholders;
 use super::stages::Stage;
@@ -83,6 +84,7 @@ enum First {
 /// What must be cleared away when a command is gone.
 #[derive(Debug)]
 pub(super) struct Leftovers {
+    pub(super) history: Option<KeptHistory>,
     placeholders: Vec<Arc<Placeholders>>,
     cgroup: Option<Cgroup>,
     scratch: Option<Scratch>,
@@ -107,7 +109,7 @@ pub(super) fn ready(
     order: &mut Order,
     placeholders: Vec<Arc<Placeholders>>,
 ) -> Result<Leftovers, Error> {
-    let mut leftovers = Leftovers { placeholders, cgroup: None, scratch: None };
+    let mut leftovers = Leftovers { history: None, placeholders, cgroup: None, scratch: None };
     if tier != Tier::Namespaces {
         let scratch = temporary_folder(&config.temporary).map_err(failed("temporary folder"))?;
         order.scratch = Some(scratch.clone().into_os_string());
@@ -404,16 +406,20 @@ async fn wait_until_gone(handle: OwnedFd) {
 }
 
 impl Leftovers {
-    /// Clears away the command's own folder; then, when the stage is gone, its control group; then the placeholders, unless
-    /// another command needs them by then.
+    /// Clears away the command's own folder, and puts back a repository that it destroyed; then, when the stage is gone, its
+    /// control group; then the placeholders, unless another command needs them by then.
     async fn clear(self, reports: Option<Reports>, handle: Option<OwnedFd>) {
-        let Self { placeholders, cgroup, scratch } = self;
+        let Self { mut history, placeholders, cgroup, scratch } = self;
         if scratch.is_some() {
             let _ = tokio::task::spawn_blocking(move || drop(scratch)).await;
         }
+        if history.as_ref().is_some_and(KeptHistory::is_destroyed) {
+            let destroyed = history.take();
+            let _ = tokio::task::spawn_blocking(move || drop(destroyed)).await;
+        }
         tokio::spawn(async move {
             tokio::time::sleep(limits::PLACEHOLDERS_LINGER).await;
-            let _ = tokio::task::spawn_blocking(move || drop(placeholders)).await;
+            let _ = tokio::task::spawn_blocking(move || drop((history, placeholders))).await;
         });
         tokio::spawn(async move {
             wait_for_end(reports, handle).await;

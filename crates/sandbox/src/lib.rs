@@ -8,6 +8,7 @@
 
 pub mod agent;
 mod cgroup;
+mod history_copy;
 mod launch;
 pub mod limits;
 mod order;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use launch::{CommandEnd, Output, Running};
 pub use probe::ProbeFindings;
 
+use history_copy::{HistoryCopies, KeptHistory};
 use order::{Order, Plan, StageAction};
 use recipe::Recipe;
 use repository::RepositoryAccess;
@@ -136,6 +138,9 @@ pub struct Config {
     pub git_config: String,
     /// Where folders for temporary files and probes are made.
     pub temporary: PathBuf,
+    /// A folder of the daemon's own for copies of what commands could destroy of a repository; without one, nothing of it is
+    /// put back.
+    pub history_folder: Option<PathBuf>,
     /// Refuse commands where no tier holds. Without this they run unprotected there, and answers say so.
     pub required: bool,
     /// The highest tier to try; lower only in tests.
@@ -169,6 +174,7 @@ impl Config {
             protected: PROTECTED.iter().map(OsString::from).collect(),
             git_config: GIT_CONFIG.to_owned(),
             temporary: std::env::temp_dir(),
+            history_folder: None,
             required: true,
             highest: Tier::Namespaces,
         }
@@ -198,6 +204,7 @@ pub struct Sandbox {
     findings: ProbeFindings,
     stages: Arc<Stages>,
     shelf: Arc<protect::Shelf>,
+    histories: Option<Arc<HistoryCopies>>,
 }
 
 impl Sandbox {
@@ -210,7 +217,12 @@ impl Sandbox {
         let stages = Arc::new(Stages::new(config.stage.clone(), &[&config.read_only, &config.writable]));
         let findings = probe::run(&config, &stages).await;
         stages.tend();
-        Self { config, findings, stages, shelf: Arc::default() }
+        let histories = config.history_folder.clone().map(|folder| Arc::new(HistoryCopies::new(folder)));
+        if let Some(histories) = histories.clone() {
+            // Commands wait for it only in a repository that it is about.
+            tokio::task::spawn_blocking(move || histories.recover());
+        }
+        Self { config, findings, stages, shelf: Arc::default(), histories }
     }
 
     /// Returns the tier commands run at.
@@ -253,7 +265,8 @@ impl Sandbox {
         if tier != Tier::Namespaces {
             order.protected.clone_from(&self.config.protected);
         }
-        let leftovers = launch::ready(&self.config, tier, &mut order, placeholders)?;
+        let mut leftovers = launch::ready(&self.config, tier, &mut order, placeholders)?;
+        let history = self.keep_history(&access);
         let mut recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
         recipe.session = session.filter(|session| session.group.is_some());
         recipe.plan.writable.extend(access.linked.iter().map(|(folder, _)| folder.clone().into_os_string()));
@@ -264,10 +277,13 @@ impl Sandbox {
             && recipe.session.as_ref().is_none_or(|session| session.limits.is_empty());
         // What is made ahead is made for the usual command.
         if !usual {
+            leftovers.history = history.await;
             let stage = self.stages.make(recipe).await?;
             return launch::start(stage, order, tier, leftovers, command.timeout).await;
         }
-        let stage = self.stages.take(recipe.clone()).await?;
+        let (stage, history) = tokio::join!(self.stages.take(recipe.clone()), history);
+        leftovers.history = history;
+        let stage = stage?;
         let started = launch::start(stage, order, tier, leftovers, command.timeout).await;
         self.stages.make_ahead(recipe);
         started
@@ -280,6 +296,13 @@ impl Sandbox {
             "commands are refused: this machine offers no sandbox that holds; `obey doctor` says what is missing",
         )
         .with_detail(self.findings.notes.join("; "))
+    }
+
+    /// Copies what the command could destroy of the repository. Begins at once, beside what else is made for the command.
+    fn keep_history(&self, access: &RepositoryAccess) -> impl Future<Output = Option<KeptHistory>> + use<> {
+        let wanted = self.histories.clone().zip(access.repository.clone());
+        let taken = wanted.map(|(histories, git)| tokio::task::spawn_blocking(move || histories.take(&git)));
+        async move { taken?.await.ok().flatten() }
     }
 
     async fn protect(&self, root: &Path, names: &[OsString]) -> Result<Arc<protect::Placeholders>, Error> {

@@ -31,6 +31,22 @@ pub const SANDBOX_IDLE: Duration = Duration::from_secs(30);
 pub const REPOSITORY_FILE_MAX: u64 = 1 << 20;
 pub const REPOSITORY_FILTERS_MAX: usize = 100;
 
+/// What is copied of a repository for the time of a command, beside what is packed: git packs by itself long before.
+pub const HISTORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Files of a repository beside its objects that are looked at before a command: tens of them, or thousands of references
+/// after a fetch.
+pub const HISTORY_FILES_MAX: usize = 20_000;
+
+/// How often a repository is looked at while commands that overlap run in it.
+pub const HISTORY_CHECK_STEP: Duration = Duration::from_secs(1);
+
+/// How long copies are kept of a repository in which no command ran: it is copied again when one does.
+pub const HISTORY_KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Repositories of which it is remembered what was copied; what is forgotten is compared with the copies on disk.
+pub const HISTORIES_MAX: usize = 64;
+
 /// Files that are looked at to find a socket whose whole path nobody says, and sockets that are covered: a walk of this length
 /// takes some ten milliseconds, and projects have a handful of sockets.
 pub const SOCKETS_WALK_MAX: usize = 20_000;

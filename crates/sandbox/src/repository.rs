@@ -41,6 +41,8 @@ pub(crate) struct RepositoryAccess {
     pub(crate) protected: Vec<OsString>,
     /// The repository of a linked working tree, which is outside the root, and the paths in it that stay as they are.
     pub(crate) linked: Option<(PathBuf, Vec<OsString>)>,
+    /// The repository, if a command may write to it.
+    pub(crate) repository: Option<PathBuf>,
     /// There is no repository: one that the command makes is freed of what runs code.
     pub(crate) is_new: bool,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -85,6 +87,7 @@ impl RepositoryAccess {
             _ => return access,
         };
         access.env = settings(Some(&repository));
+        access.repository = Some(repository);
         access
     }
 }

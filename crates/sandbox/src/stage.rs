@@ -12,7 +12,7 @@ pub(super) mod landlock;
 mod namespaced;
 mod root;
 mod seccomp;
-mod tidy;
+pub(crate) mod tidy;
 
 use std::fs::File;
 use std::io;

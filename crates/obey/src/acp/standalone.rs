@@ -74,7 +74,7 @@ async fn supervisor(
     store: Store,
 ) -> std::result::Result<Supervisor, Error> {
     let settings = Settings::new(options.settings.clone());
-    let plan = WorkbenchConfig::of(options)?.with_refs(folder.join("refs"));
+    let plan = WorkbenchConfig::of(options)?.with_folder(folder);
     let scrubber = plan.event_scrubber().await?;
     let lazy_workbench = LazyWorkbench::start(plan, store.clone()).await?;
     let supervisor = Supervisor::new(SupervisorOptions {

@@ -70,7 +70,7 @@ fn folder_in(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Removes whatever is there.
-fn remove(folder: &OwnedFd, name: &Path) -> io::Result<()> {
+pub(crate) fn remove(folder: &OwnedFd, name: &Path) -> io::Result<()> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?);

@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use sandbox::Tier;
+use sandbox::{Sandbox, Tier};
 
-use super::{command, run, sandbox};
+use super::bombs::until;
+use super::{command, config, run, sandbox};
 
 /// Runs git outside, as the user would, and returns what it printed.
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -123,4 +124,134 @@ async fn git_works_in_a_linked_working_tree() {
     let outcome = run(&sandbox, command(&tree, &script)).await;
     assert_eq!(outcome.stdout, "second\nfirst\n", "{}", outcome.stderr);
     assert_eq!(git(&main, &["log", "--format=%s", "topic"]), "second\nfirst\n");
+}
+
+/// A sandbox that keeps copies of histories in a folder.
+async fn keeping_sandbox(folder: &Path) -> Sandbox {
+    let mut config = config(Tier::Namespaces);
+    config.history_folder = Some(folder.to_owned());
+    Sandbox::probe(config).await
+}
+
+/// A repository of which nothing is packed: two commits, a branch, a tag and two stashes.
+fn loose_repository(folder: &Path) {
+    git(folder, &["init", "-q", "-b", "main"]);
+    for (text, name) in [("one\n", "first"), ("two\n", "second")] {
+        std::fs::write(folder.join("a.txt"), text).unwrap();
+        git(folder, &["add", "."]);
+        git(folder, &["commit", "-q", "-m", name]);
+    }
+    git(folder, &["branch", "topic"]);
+    git(folder, &["tag", "v1", "HEAD~1"]);
+    for text in ["three\n", "four\n"] {
+        std::fs::write(folder.join("a.txt"), text).unwrap();
+        git(folder, &["stash", "-q"]);
+    }
+}
+
+/// What the user would miss of a repository.
+fn history(folder: &Path) -> String {
+    let all = ["log", "--all", "--format=%H %s %D"];
+    [&all[..], &["stash", "list"], &["status", "--porcelain", "--branch"], &["fsck", "--strict"]]
+        .map(|arguments| git(folder, arguments))
+        .concat()
+}
+
+#[tokio::test]
+async fn a_repository_without_packs_outlives_its_destruction() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    loose_repository(dir.path());
+    let before = history(dir.path());
+    let sandbox = keeping_sandbox(kept.path()).await;
+    for script in [
+        "rm -rf .git",
+        "find .git -type f -delete",
+        "echo x > .git/HEAD; rm -r .git/logs .git/index",
+        "rm -rf .git/refs .git/HEAD .git/objects/??; ln -s /etc .git/refs; mkdir .git/HEAD",
+        "rm -rf .git/objects/??; for name in 00 0a a0 ff; do ln -s /tmp .git/objects/$name; done; rm .git/HEAD",
+    ] {
+        run(&sandbox, command(dir.path(), script)).await;
+        // Nobody waits: the repository is there when the command's end is told.
+        assert_eq!(history(dir.path()), before, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn objects_that_were_removed_or_damaged_are_put_back_and_commits_of_commands_are_kept() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    loose_repository(dir.path());
+    let sandbox = keeping_sandbox(kept.path()).await;
+    let commit =
+        "git checkout -q topic; echo new > b; git add b; git commit -qm third; git branch -q -D main";
+    let outcome = run(&sandbox, command(dir.path(), commit)).await;
+    assert_eq!(outcome.end.exit_code, 0, "{}", outcome.stderr);
+    let before = history(dir.path());
+    assert!(before.contains("third"), "{before}");
+    assert_eq!(git(dir.path(), &["branch", "--format=%(refname:short)"]), "topic\n", "what git does stays");
+    let objects = || Command::new("git").current_dir(dir.path()).args(["fsck", "--strict"]).output().unwrap();
+    for script in [
+        "rm -rf .git/objects/??",
+        "chmod -R u+w .git/objects/??; for file in .git/objects/??/*; do echo damaged > $file; done",
+        "chmod -R u+w .git/objects/??; for file in .git/objects/??/*; do truncate -s 0 $file; done",
+    ] {
+        run(&sandbox, command(dir.path(), script)).await;
+        until(script, || objects().status.success()).await;
+        assert_eq!(history(dir.path()), before, "{script}");
+    }
+}
+
+/// The next daemon looks after what one that was killed could not.
+#[tokio::test]
+async fn what_a_command_of_a_killed_daemon_destroyed_is_put_back() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    loose_repository(dir.path());
+    let before = history(dir.path());
+    let first = keeping_sandbox(kept.path()).await;
+    let running = first.run(command(dir.path(), "echo begun; exec sleep 600")).await.unwrap();
+    // As after a kill: nobody clears up.
+    std::mem::forget(running);
+    let git_folder = dir.path().join(".git");
+    std::fs::remove_dir_all(git_folder.join("objects")).unwrap();
+    std::fs::remove_dir_all(git_folder.join("refs")).unwrap();
+    std::fs::remove_file(git_folder.join("HEAD")).unwrap();
+    let _second = keeping_sandbox(kept.path()).await;
+    until("the next daemon puts it back", || git_folder.join("HEAD").exists()).await;
+    let is_back =
+        || Command::new("git").current_dir(dir.path()).args(["fsck"]).output().unwrap().status.success();
+    until("all of it is back", is_back).await;
+    assert_eq!(history(dir.path()), before);
+}
+
+/// What the user removes while no command runs is not brought back, nor is anything of another repository at the same path.
+#[tokio::test]
+async fn what_the_user_removed_stays_removed() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    loose_repository(dir.path());
+    let sandbox = keeping_sandbox(kept.path()).await;
+    run(&sandbox, command(dir.path(), "true")).await;
+    let unchecked = || {
+        let stores = std::fs::read_dir(kept.path()).unwrap();
+        stores.flatten().any(|store| store.path().join("unchecked").exists())
+    };
+    until("the repository was looked at", || !unchecked()).await;
+    git(dir.path(), &["branch", "-q", "-D", "topic"]);
+    git(dir.path(), &["stash", "clear"]);
+    git(dir.path(), &["reflog", "expire", "--expire=now", "--all"]);
+    git(dir.path(), &["prune", "--expire=now"]);
+    let count = || git(dir.path(), &["count-objects"]);
+    let pruned = count();
+    run(&sandbox, command(dir.path(), "rm .git/HEAD")).await;
+    assert_eq!(count(), pruned);
+    assert_eq!(git(dir.path(), &["branch", "--format=%(refname:short)"]), "main\n");
+    std::fs::remove_dir_all(dir.path().join(".git")).unwrap();
+    git(dir.path(), &["init", "-q", "-b", "other"]);
+    let fresh = count();
+    run(&sandbox, command(dir.path(), "rm .git/HEAD")).await;
+    until("the repository was looked at", || !unchecked()).await;
+    assert_eq!(count(), fresh);
+    assert_eq!(
+        git(dir.path(), &["symbolic-ref", "HEAD"]),
+        "refs/heads/other
+"
+    );
 }
