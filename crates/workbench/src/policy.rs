@@ -184,7 +184,7 @@ impl Policies {
         match found.first() {
             Some(worst) if worst.severity == Severity::Critical => Err(Error::new(
                 ErrorCode::PolicyRefused,
-                format!("{} ({}): {}. {}", worst.title, worst.id, worst.reason, worst.suggestion),
+                format!("{} ({}): {}. {}", worst.title, worst.id, worst.reason, worst.suggestion).trim_end(),
             )),
             _ => Ok(found.into_iter().filter(|violation| violation.severity == Severity::Warning).collect()),
         }
