@@ -104,6 +104,25 @@ async fn doctor_names_the_sandbox_tier() -> Result<()> {
     bench.end().await
 }
 
+/// What cannot take effect is refused by the flag that asked for it.
+#[tokio::test]
+async fn an_agent_without_a_system_prompt_takes_no_character_and_no_checkpoint() -> Result<()> {
+    let bench = Bench::start().await?;
+    let cli = Cli::new(&bench.world);
+    cli.ok(&["campaign", "add", ".", "--name", "proj"]).await?;
+    cli.ok(&["agent", "create", "keeper", "--system-prompt", "You keep"]).await?;
+    let saved = cli.ok(&["checkpoint", "save", "half"]).await?.stdout;
+    for (flag, value) in [("--agent", "keeper"), ("--checkpoint", saved.trim())] {
+        let refused = cli.run(&["session", "create", "-c", "proj", "-p", "scripted", flag, value]).await?;
+        ensure!(refused.code == Some(2), "{refused:#?}");
+        ensure!(
+            refused.stderr.contains(&format!("{flag}: agents of scripted take no system prompt")),
+            "{refused:#?}"
+        );
+    }
+    bench.end().await
+}
+
 #[tokio::test]
 async fn real_claude_starts_as_an_agent_of_the_catalogue_and_from_a_checkpoint() -> Result<()> {
     let Some(world) = World::with_claude()? else { return Ok(()) };

@@ -63,8 +63,7 @@ pub(super) async fn run(console: &mut Console, args: SessionCreateArgs) -> Resul
         Some(parent) => Some(resolve::session(&client, parent).await?),
         None => None,
     };
-    let takes_temperature = agent.provider == ProviderKind::OpenaiApi;
-    let mut args = dressed(console, &client, &campaign, args, takes_temperature).await?;
+    let mut args = dressed(console, &client, &campaign, args, agent.provider).await?;
     args.worktree = args.worktree.or(own_tree);
     if let Some(issue) = args.issue.take() {
         args = from_issue(console, &client, &campaign, args, &issue).await?;
@@ -118,7 +117,7 @@ async fn dressed(
     client: &Client,
     campaign: &str,
     mut args: SessionCreateArgs,
-    takes_temperature: bool,
+    provider: ProviderKind,
 ) -> Result<SessionCreateArgs> {
     if args.agent.is_none() && args.checkpoint.is_none() {
         return Ok(args);
@@ -137,7 +136,7 @@ async fn dressed(
                 }
                 let model = (!character.model.is_empty()).then_some(character.model);
                 args.model = args.model.or(model);
-                if character.temperature > 0.0 && takes_temperature {
+                if character.temperature > 0.0 && provider == ProviderKind::OpenaiApi {
                     let config = args.config.get_or_insert_default();
                     config.entry(TEMPERATURE_KEY.to_owned()).or_insert(character.temperature.to_string());
                 } else if character.temperature > 0.0 {
@@ -161,6 +160,14 @@ async fn dressed(
         told.push(format!("You go on with work that was begun before. What is known of it:\n{context}"));
     }
     if !told.is_empty() {
+        if !matches!(provider, ProviderKind::ClaudeCode | ProviderKind::Codex | ProviderKind::OpenaiApi) {
+            let flag = if args.checkpoint.is_some() { "--checkpoint" } else { "--agent" };
+            return Err(Failure::usage(format!(
+                "{flag}: agents of {} take no system prompt; use claude-code, codex or openai-api with it, or say it in \
+                 --message",
+                provider.name()
+            )));
+        }
         let config = args.config.get_or_insert_default();
         told.extend(config.remove(PROMPT_KEY));
         config.insert(PROMPT_KEY.to_owned(), told.join("\n\n"));
