@@ -6,6 +6,7 @@ use super::{Allowed, Breach, File, Tree};
 
 /// Files outside of `agent-process`, the shim and the tests that may start a process.
 pub const STARTS_PROCESSES: &[Allowed] = &[
+    ("crates/cli/src/commands/conformance/acp.rs", "the checks speak to `obey acp` as an editor does"),
     ("xtask/src/tidy/dependencies.rs", "asks cargo what the program is built from"),
     ("crates/ui/src/run.rs", "starts the person's editor for a message"),
     ("bench/src/daemon.rs", "starts the daemon it measures; never part of the daemon"),

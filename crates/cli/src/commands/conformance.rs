@@ -1,7 +1,9 @@
 //! `obey conformance`: checks a running daemon from outside, clause by clause of docs/spec/conformance.md, and prints a table.
 //! Works with any daemon that serves the published interfaces. Knows the clauses' ids; what is asked and expected is in
-//! `clauses` and `grpc`, how a request is sent in `request`.
+//! `clauses`, `grpc`, `agent` and `acp`, how a request is sent in `request`.
 
+mod acp;
+mod agent;
 mod clauses;
 mod grpc;
 mod request;
@@ -22,19 +24,20 @@ use request::Target;
 
 /// Checks every clause and prints what held. Exit status 1 if one did not.
 pub(super) async fn run(console: &mut Console, args: &ConformanceArgs) -> Result<Exit> {
-    let (target, client) = match &args.address {
+    let (target, client, acp) = match &args.address {
         Some(address) => {
             let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/').to_owned();
             let client = Client::at(&address)?;
-            (Target::Tcp(address), client)
+            (Target::Tcp(address), client, None)
         }
         None => {
             let client = console.connect_here().await?;
-            (Target::Unix(console.socket()?), client)
+            let server = acp::AcpServer { program: console.program.clone(), socket: console.socket()? };
+            (Target::Unix(server.socket.clone()), client, Some(server))
         }
     };
     let folder = ProjectFolder::make()?;
-    let mut probe = Probe::new(target, client, folder.0.clone());
+    let mut probe = Probe::new(target, client, folder.0.clone(), acp);
     if let Err(error) = probe.get("/health").await {
         return Err(Failure::usage(format!("--address: no daemon answers there: {error}")));
     }

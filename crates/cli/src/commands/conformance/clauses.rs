@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use client::connection::Client;
 use serde_json::{Value, json};
 
+use super::acp::{AcpProbe, AcpServer};
+use super::agent::AgentProbe;
 use super::request::{Answer, Target};
 
 /// A clause of the specification.
@@ -27,6 +29,26 @@ pub(super) const CLAUSES: &[Clause] = &[
     clause("L-43", "ListSessions answers"),
     clause("L-50", "SendMessage to an unknown session is OBEY-2010"),
     clause("L-78", "StopSession of an unknown session is OBEY-2010"),
+    clause("L-07", "ReportCampaignEvent registers a campaign"),
+    clause("L-34", "CreateSession answers with the session, RUNNING"),
+    clause("L-53", "SendMessage streams a turn to its end"),
+    clause("L-56", "calls and results carry tool, id and success"),
+    clause("L-55", "the last event is COMPLETION, with the answer and the tokens"),
+    clause("L-41", "GetSession counts the tokens"),
+    clause("L-64", "an empty message is refused"),
+    clause("L-77", "StopSession answers with the session, STOPPED"),
+    clause("L-51", "SendMessage to a session that has ended is OBEY-2011"),
+    clause("L-79", "StopSession of a session that has ended is OBEY-2020"),
+    clause("A-01", "initialize answers protocol version 1"),
+    clause("A-03", "there are no authentication methods"),
+    clause("A-04", "another version is answered with 1"),
+    clause("A-05", "a session wants an absolute folder"),
+    clause("A-07", "every session has an id of its own"),
+    clause("A-09", "a prompt to an unknown session is refused"),
+    clause("A-11", "a turn is told in pieces and ends with a reason"),
+    clause("A-70", "errors have the codes of the contract"),
+    clause("B-13", "SessionInfo answers a start"),
+    clause("B-16", "a message is a turn that ends with TurnComplete"),
     clause("B-10", "a conversation begins with a start, else a fatal error"),
     clause("B-30", "ListSessions has pages and a total"),
     clause("B-41", "calls about sessions that are not there are refused"),
@@ -92,6 +114,9 @@ pub(super) struct Probe {
     client: Client,
     project: PathBuf,
     session: String,
+    agent: AgentProbe,
+    /// None where the daemon is not this user's.
+    acp: Option<AcpProbe>,
 }
 
 /// Requires a condition; otherwise shows the answer.
@@ -104,8 +129,9 @@ fn expect(condition: bool, answer: &Answer) -> Outcome {
 }
 
 impl Probe {
-    pub(super) fn new(target: Target, client: Client, project: PathBuf) -> Self {
-        Self { target, client, project, session: String::new() }
+    pub(super) fn new(target: Target, client: Client, project: PathBuf, acp: Option<AcpServer>) -> Self {
+        let (session, agent, acp) = (String::new(), AgentProbe::default(), acp.map(AcpProbe::new));
+        Self { target, client, project, session, agent, acp }
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
@@ -129,8 +155,13 @@ impl Probe {
         expect(id.starts_with("sess_"), &answer).map(|()| id)
     }
 
-    /// Ends the session of the checks; one that stays expires.
-    pub(super) async fn end(&self) {
+    /// Ends what was made for the checks; a session of the workbench that stays expires.
+    pub(super) async fn end(&mut self) {
+        let editors = match &mut self.acp {
+            Some(acp) => acp.end().await,
+            None => Vec::new(),
+        };
+        self.agent.end(&self.client, &editors).await;
         let _expires = self.call("session/end", json!({"outcome": "success"})).await;
     }
 }
@@ -142,6 +173,16 @@ pub(super) async fn check(id: &str, probe: &mut Probe) -> Verdict {
     }
     if let Some(verdict) = super::grpc::check(id, &probe.client).await {
         return verdict;
+    }
+    if let Some(verdict) = probe.agent.check(id, &probe.client, &probe.project).await {
+        return verdict;
+    }
+    if id.starts_with("A-") {
+        return match &mut probe.acp {
+            Some(_) if probe.agent.is_missing() => Verdict::Skipped(super::agent::NO_AGENT),
+            Some(acp) => acp.check(id, &probe.project).await,
+            None => Verdict::Skipped("the daemon of this user only; leave out --address"),
+        };
     }
     let outcome = match id {
         "C-05" => errors_are_json(probe).await,

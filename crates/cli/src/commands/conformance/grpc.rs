@@ -27,7 +27,7 @@ const UNKNOWN_UUID: &str = "00000000-0000-4000-8000-000000000000";
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// Why a clause does not hold.
-enum Failing {
+pub(super) enum Failing {
     Status(Status),
     Seen(String),
 }
@@ -38,20 +38,26 @@ impl From<Status> for Failing {
     }
 }
 
-type Outcome = Result<(), Failing>;
+pub(super) type Outcome = Result<(), Failing>;
 
 /// Checks a clause; none if it is not one of these.
 pub(super) async fn check(id: &str, client: &Client) -> Option<Verdict> {
     let outcome = tokio::time::timeout(ANSWER_WAIT, outcome(id, client)).await;
     let silent = || Some(Err(Failing::Seen(format!("no answer within {} s", ANSWER_WAIT.as_secs()))));
-    Some(match outcome.unwrap_or_else(|_| silent())? {
-        Ok(()) => Verdict::Held,
-        Err(Failing::Status(status)) if status.code() == Code::Unimplemented => {
-            Verdict::Skipped("the daemon does not serve this interface")
+    Some(Verdict::of(outcome.unwrap_or_else(|_| silent())?))
+}
+
+impl Verdict {
+    pub(super) fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Ok(()) => Self::Held,
+            Err(Failing::Status(status)) if status.code() == Code::Unimplemented => {
+                Self::Skipped("the daemon does not serve this interface")
+            }
+            Err(Failing::Status(status)) => Self::Failed(status.to_string()),
+            Err(Failing::Seen(seen)) => Self::Failed(seen),
         }
-        Err(Failing::Status(status)) => Verdict::Failed(status.to_string()),
-        Err(Failing::Seen(seen)) => Verdict::Failed(seen),
-    })
+    }
 }
 
 async fn outcome(id: &str, client: &Client) -> Option<Outcome> {
@@ -90,7 +96,7 @@ async fn outcome(id: &str, client: &Client) -> Option<Outcome> {
 }
 
 /// Requires a refusal with a code.
-fn refused<T>(answer: Result<T, Status>, code: &str) -> Outcome {
+pub(super) fn refused<T>(answer: Result<T, Status>, code: &str) -> Outcome {
     match answer {
         Err(status) if status.message().contains(code) => Ok(()),
         Err(status) => Err(status.into()),
