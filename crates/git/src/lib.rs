@@ -5,6 +5,7 @@
 
 pub mod guard;
 pub mod limits;
+pub mod names;
 mod overrides;
 mod write_scope;
 

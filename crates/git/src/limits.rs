@@ -25,3 +25,13 @@ pub const BRANCH_MAX_BYTES: usize = 244;
 
 /// Largest file of a working tree that says where its repository is; it holds one path.
 pub const GIT_POINTER_MAX_BYTES: u64 = 8 * 1024;
+
+/// Longest name of a worktree; it becomes part of a path.
+pub const WORKTREE_NAME_MAX_BYTES: usize = 100;
+
+/// Longest branch name made from a prompt, and its words: it is typed and read in columns.
+pub const SLUG_MAX_BYTES: usize = 40;
+pub const SLUG_WORDS_MAX: usize = 6;
+
+/// Numbers tried to make a name of a new branch or folder unique.
+pub const NAME_TRIES_MAX: u32 = 1_000;

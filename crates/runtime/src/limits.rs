@@ -119,13 +119,6 @@ pub const CONFLICTS_NAMED_MAX: usize = 10;
 /// The beginning of a prompt that is looked at for a name.
 pub const NAME_PROMPT_MAX_BYTES: usize = 1024;
 
-/// Longest branch name made from a prompt, and its words: it is typed and read in columns.
-pub const SLUG_MAX_BYTES: usize = 40;
-pub const SLUG_WORDS_MAX: usize = 6;
-
-/// Numbers tried to make a name of a new branch or folder unique.
-pub const NAME_TRIES_MAX: u32 = 1_000;
-
 /// Recordings of the files at a turn's start that run at a time; each runs git, beside agents that just started to work.
 pub const TURN_TREES_AT_ONCE_MAX: usize = 2;
 
@@ -159,9 +152,6 @@ pub const SETUP_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Output of a set-up hook that is kept to explain a failure.
 pub const SETUP_OUTPUT_MAX_BYTES: usize = 64 * 1024;
-
-/// Longest name of a worktree; it becomes part of a path.
-pub const WORKTREE_NAME_MAX_BYTES: usize = 100;
 
 /// Characters of a tool's input or output in the history that the agent of a fork is told. The gist is at the beginning.
 pub const FORK_TOOL_TEXT_MAX_CHARS: usize = 2_000;

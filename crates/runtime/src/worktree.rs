@@ -1,5 +1,5 @@
 //! Working trees of git repositories: lists, creates, selects and removes them, with the sessions in them; compares
-//! them, merges, rebases, discards and collects them. Git itself is run in `git`; valid names are defined in `names`.
+//! them, merges, rebases, discards and collects them. Git itself is run in `git`, where valid names are defined too.
 
 mod checkpoint_bundle;
 mod collect;
@@ -11,8 +11,7 @@ mod folder_recordings;
 mod git;
 mod merge;
 mod merged;
-pub(crate) mod names;
-mod push;
+pub(crate) mod push;
 mod push_credential;
 mod rebase;
 mod remove;

@@ -41,7 +41,7 @@ impl Supervisor {
         while !prompt.is_char_boundary(end) {
             end -= 1;
         }
-        crate::worktree::names::slug_of(&self.without_secrets(&prompt[..end]))
+        crate::git::names::slug_of(&self.without_secrets(&prompt[..end]))
     }
 
     /// Returns a name that no living session has.

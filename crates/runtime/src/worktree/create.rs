@@ -10,7 +10,8 @@ use storage::worktrees::{WorktreeOrigin, WorktreeRow};
 use super::git::{self, Branches, ListedTree, Repository};
 use super::setup::{Setup, SetupOutcome};
 use super::tree::OpenTree;
-use super::{Worktree, Worktrees, names};
+use super::{Worktree, Worktrees};
+use crate::git::names;
 
 /// The fields of a worktree to create. An empty text means the default.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use domain::Error;
 use crate::limits;
 
 /// Checks the name of a worktree.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
+pub fn check_name(name: &str) -> Result<(), Error> {
     let wrong = |what: &str| Err(Error::invalid("name", format_args!("{name:?} {what}")));
     if name.is_empty() || name.len() > limits::WORKTREE_NAME_MAX_BYTES {
         let most = limits::WORKTREE_NAME_MAX_BYTES;
@@ -26,7 +26,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
 }
 
 /// Derives a valid name from a branch, whatever letters that has.
-pub(super) fn from_branch(branch: &str) -> String {
+pub fn from_branch(branch: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-') { letter } else { '-' }
     };
@@ -40,12 +40,12 @@ pub(super) fn from_branch(branch: &str) -> String {
 }
 
 /// Derives a branch name from a prompt.
-pub(super) fn slug(prompt: &str) -> String {
+pub fn slug(prompt: &str) -> String {
     slug_of(prompt).unwrap_or_else(|| "session".to_owned())
 }
 
 /// Returns the first words of a prompt, in lower case, as a name; `None` if it has none that can be part of one.
-pub(crate) fn slug_of(prompt: &str) -> Option<String> {
+pub fn slug_of(prompt: &str) -> Option<String> {
     let words = prompt.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut slug = String::new();
     for word in words.take(limits::SLUG_WORDS_MAX) {
@@ -61,13 +61,13 @@ pub(crate) fn slug_of(prompt: &str) -> Option<String> {
 }
 
 /// Returns the names to try for something that must be unique: the name itself, then numbered ones.
-pub(super) fn numbered(name: &str) -> impl Iterator<Item = String> + '_ {
+pub fn numbered(name: &str) -> impl Iterator<Item = String> + '_ {
     let more = (2..limits::NAME_TRIES_MAX).map(move |number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(more)
 }
 
 /// Checks a branch name against git's own rules for references, and that it cannot be taken for an option.
-pub(super) fn check_branch(branch: &str) -> Result<(), Error> {
+pub fn check_branch(branch: &str) -> Result<(), Error> {
     let wrong = |what: &str| Err(Error::invalid("branch", format_args!("{branch:?} {what}")));
     if branch.is_empty() || branch.len() > limits::BRANCH_MAX_BYTES {
         let most = limits::BRANCH_MAX_BYTES;
