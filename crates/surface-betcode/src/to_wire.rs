@@ -308,7 +308,8 @@ impl BetcodeProjector {
                 self.messages += u64::from(!self.compacting);
                 self.turn_began = None;
                 self.compacting = false;
-                self.calls.clear();
+                // A call of a worker may outlive the turn that started it.
+                self.calls.retain(|_, (_, parent)| parent.is_some());
                 let stop_reason = stop_reason(*reason).to_owned();
                 Some(Body::TurnComplete(pb::TurnComplete { stop_reason }))
             }
