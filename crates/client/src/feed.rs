@@ -77,6 +77,8 @@ impl Follower {
         loop {
             let pause = match self.read(&mut lost_since).await {
                 Ok(pause) => pause,
+                // Whoever ends all sessions may end the daemon too: then nobody is left who could say that this one has ended.
+                Err(failure) if self.has_ended && failure.is_connection_lost() => return,
                 Err(failure) if failure.is_connection_lost() => Pause::Lost(failure),
                 Err(failure) => {
                     self.send(FeedItem::Failed(failure)).await;
@@ -136,11 +138,8 @@ impl Follower {
             }
         }
         // A stream ends with its session, but also when the daemon shuts down for an upgrade.
-        match self.is_over().await {
-            Ok(true) => return Ok(Pause::Over),
-            // Whoever ends all sessions may end the daemon too: then nobody is left who could say it.
-            Err(failure) if self.has_ended && failure.is_connection_lost() => return Ok(Pause::Over),
-            is_over => drop(is_over?),
+        if self.is_over().await? {
+            return Ok(Pause::Over);
         }
         Ok(Pause::Lost(Failure::from(tonic::Status::unavailable("the stream ended before the session did"))))
     }

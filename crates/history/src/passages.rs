@@ -124,6 +124,17 @@ impl PassageFold {
     /// divided between two pieces: between two words if it can be, so that each word is found.
     fn write(&mut self, event: &Event, piece: &str, parent: Option<&CallId>, out: &mut Vec<Passage>) {
         self.has_answered |= parent.is_none();
+        let mut piece = piece;
+        if let Some(open) = self.open.as_mut().filter(|open| open.parent.as_ref() == parent) {
+            // The next part begins with a word: the end of the last one still belongs to this one.
+            let end_of_word = piece.find(char::is_whitespace).unwrap_or(0);
+            let is_last = open.text.len() + piece.len() > limits::PASSAGE_MAX_BYTES;
+            if is_last && open.text.len() + end_of_word <= limits::PASSAGE_MAX_BYTES {
+                let (word, rest) = piece.split_at(end_of_word);
+                open.text.push_str(word);
+                piece = rest;
+            }
+        }
         let ends_before = |open: &OpenText| {
             let is_between_words =
                 open.text.ends_with(char::is_whitespace) || piece.starts_with(char::is_whitespace);

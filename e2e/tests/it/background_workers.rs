@@ -180,14 +180,15 @@ async fn an_editor_is_asked_and_told_of_a_worker_between_turns() -> Result<()> {
     };
     let call = request["params"]["toolCall"]["toolCallId"].clone();
     assert!(call.is_string(), "{request}");
-    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}});
     editor.reply(&request, outcome).await?;
     editor
         .wait("the end of the call", |message| {
             let update = &message["params"]["update"];
             update["toolCallId"] == call && update["status"] == "completed"
         })
-        .await?;
+        .await
+        .with_context(|| format!("{:#?}", editor.seen))?;
     let told = editor.updates_of(&session, "tool_call");
     assert!(told.iter().any(|update| update["toolCallId"] == call), "{told:#?}");
     poll("the file", || stage.world.project().join("sub7.txt").exists().then_some(())).await?;

@@ -71,7 +71,7 @@ async fn run_makes_a_tree_named_after_the_prompt_and_uses_it_again() -> Result<(
 /// What `obey ps` shows of a session that nobody named says what it is about, and nothing that must not be seen.
 #[tokio::test]
 async fn a_session_without_a_name_is_called_after_its_prompt() -> Result<()> {
-    const KEY: &str = "AKIAZ7QK3M5N8P2R4T6V";
+    const KEY: &str = "AKIAZ7QK3M5N6P2R4T6V";
     let stage = stage!(Agent::Scripted);
     let cli = stage.cli();
     let text = prompt("Fix the login bug in the cart", json!([{"hang": true}]));
