@@ -35,6 +35,8 @@ pub(crate) struct RuleEntry {
     pub(crate) entropy: Option<f64>,
     pub(crate) path: String,
     pub(crate) keywords: Vec<String>,
+    /// Ours: what is a secret is decided by the judge, behind each keyword; `regex` is not looked at.
+    pub(crate) judge: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) allowlist: Option<AllowEntry>,
     pub(crate) allowlists: Vec<AllowEntry>,

@@ -8,6 +8,7 @@ use regex_automata::{Input, Match};
 
 use super::allow::Candidate;
 use super::entropy;
+use super::judge;
 use super::pem;
 use super::rules::{Rank, Rule, RuleSet};
 use crate::limits;
@@ -77,6 +78,9 @@ pub(crate) struct Stretch<'t> {
 
 /// Calls `found` with every secret the rule finds.
 pub(crate) fn search(set: &RuleSet, rule: &Rule, stretch: Stretch<'_>, mut found: impl FnMut(Span)) {
+    if rule.judged {
+        return search_judged(set, rule, stretch, found);
+    }
     let Some(regex) = rule.regex() else { return };
     let (from, to) = (stretch.at(stretch.from), stretch.at(stretch.to));
     let mut input = Input::new(stretch.view).span(from..to);
@@ -106,6 +110,22 @@ pub(crate) fn search(set: &RuleSet, rule: &Rule, stretch: Stretch<'_>, mut found
         }
         input.set_start(next);
     }
+}
+
+fn search_judged(set: &RuleSet, rule: &Rule, stretch: Stretch<'_>, mut found: impl FnMut(Span)) {
+    let (from, to) = (stretch.at(stretch.from), stretch.at(stretch.to));
+    judge::search(stretch.view, from, to, |value| {
+        let whole = Match::must(0, value.start..value.end);
+        if is_secret(set, rule, &stretch, whole, (value.start, value.end)) {
+            found(Span {
+                start: stretch.base + value.start as u64,
+                end: stretch.base + value.end as u64,
+                tail: if value.cut { Tail::Token } else { Tail::Closed },
+                rank: rule.rank,
+                id: rule.id.clone(),
+            });
+        }
+    });
 }
 
 impl Stretch<'_> {

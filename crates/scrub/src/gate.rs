@@ -148,6 +148,8 @@ impl Gate {
                 GateTarget::Rule(rule) => Some((*rule, &rules.rules[*rule as usize])),
                 GateTarget::Known { .. } | GateTarget::PrivateKey => None,
             });
+            // The judge has no expression; whoever follows keywords knows how far it looks.
+            let called = called.filter(|(_, rule)| !rule.judged);
             Follow::new(&self.words[word as usize], &called.collect::<Vec<_>>())
         })
     }

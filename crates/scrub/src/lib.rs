@@ -10,6 +10,7 @@ mod engine;
 mod entropy;
 mod follow;
 mod gate;
+mod judge;
 mod known;
 pub mod limits;
 mod live;

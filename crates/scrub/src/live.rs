@@ -9,6 +9,7 @@ use super::Scrubber;
 use super::engine::{self, Span, Stretch, Tail};
 use super::follow::Outlook;
 use super::gate::{GateTarget, PRIVATE_KEY_WORD};
+use super::judge;
 use super::pem::{self, Verdict};
 use super::rules::{Rank, RuleSet};
 use crate::limits;
@@ -79,6 +80,8 @@ pub struct Live {
     stretches: Vec<RuleStretch>,
     suspects: Vec<LiveCandidate>,
     keys: Vec<OpenPrivateKey>,
+    /// The judge looks at what begins before here, because of its keywords.
+    judged_to: usize,
     /// The last thing shown stands for a secret that ends at `shown`, and may go on.
     redacted: bool,
     /// A secret too long to be held goes on as long as its bytes do.
@@ -97,6 +100,7 @@ impl Live {
             stretches: Vec::new(),
             suspects: Vec::new(),
             keys: Vec::new(),
+            judged_to: 0,
             redacted: false,
             tail: Tail::Closed,
         }
@@ -117,7 +121,8 @@ impl Live {
         let is_plain = self.shown == self.view.len()
             && self.hits.is_empty()
             && self.keys.is_empty()
-            && self.suspects.is_empty();
+            && self.suspects.is_empty()
+            && self.judged_to <= self.view.len();
         if is_plain && !self.scrubber.gate.ends_inside_word(&self.view) {
             return None;
         }
@@ -137,6 +142,11 @@ impl Live {
         }
         let spans = self.spans(false);
         let hold = self.hold(&spans);
+        if spans.is_empty() && hold == self.view.len() && self.tail == Tail::Closed {
+            let piece = self.show_plainly(text, from);
+            self.hits.retain(|hit| hit.outlook == Outlook::Open);
+            return piece;
+        }
         let piece = if self.view.len() - hold > limits::LIVE_HELD_MAX {
             let spans = self.spans(true);
             self.show(self.view.len(), spans, true)
@@ -166,11 +176,13 @@ impl Live {
 
     fn scan(&mut self, from: usize) {
         let (hits, suspects, keys) = (&mut self.hits, &mut self.suspects, &mut self.keys);
+        let (judged, judged_to) = (self.scrubber.rules.judged, &mut self.judged_to);
         self.state = self.scrubber.gate.walk(self.state, &self.view[from..], |at, word, targets| {
             let end = from + at;
             let mut calls_rules = false;
             for target in targets {
                 match *target {
+                    GateTarget::Rule(rule) if Some(rule) == judged => *judged_to = end + judge::REACH,
                     GateTarget::Rule(_) => calls_rules = true,
                     GateTarget::Known { pattern, anchor } => {
                         suspects.push(LiveCandidate { pattern, anchor, end })
@@ -188,7 +200,7 @@ impl Live {
 
     /// Finds out where rules have to look closer, and forgets keywords that nothing not shown yet can stand behind.
     fn look(&mut self) {
-        let Self { scrubber, view, shown, hits, stretches, suspects, .. } = self;
+        let Self { scrubber, view, shown, hits, stretches, suspects, judged_to, .. } = self;
         let (set, end) = (&*scrubber.rules, view.len());
         stretches.clear();
         hits.retain_mut(|hit| {
@@ -212,6 +224,14 @@ impl Live {
             }
             is_called || hit.outlook == Outlook::Open
         });
+        if let Some(rule) = set.judged
+            && *judged_to > *shown
+        {
+            // What was shown is decided; a value that goes on is looked at from its beginning all the same.
+            let (from, to) = (judge::value_around(view, *shown), (*judged_to).min(end));
+            let outlook = if to == end { Outlook::Open } else { Outlook::Settled };
+            stretches.push(RuleStretch { rule, from, to, called_at: from, outlook, found: true });
+        }
         for rule in &set.uncalled {
             let from = shown.saturating_sub(set.rules[*rule as usize].before as usize);
             let (called_at, outlook) = (from, Outlook::Open);
@@ -408,6 +428,7 @@ impl Live {
         }
         self.view.drain(..drop);
         self.shown -= drop;
+        self.judged_to = self.judged_to.saturating_sub(drop);
         self.hits.iter_mut().for_each(|hit| hit.end -= drop);
         self.suspects.iter_mut().for_each(|suspect| suspect.end -= drop);
         for key in &mut self.keys {

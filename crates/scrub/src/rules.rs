@@ -9,6 +9,7 @@ use regex_automata::nfa::thompson::NFA;
 
 use super::allow::Allow;
 use super::config::{Merged, RuleEntry};
+use super::judge;
 use super::syntax::Parsed;
 use crate::limits;
 
@@ -18,6 +19,7 @@ pub(crate) const PRIVATE_KEY: &str = "private-key";
 /// How much a rule's word counts where two of them start at the same byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    Judged,
     Generic,
     Specific,
     Known,
@@ -43,6 +45,8 @@ pub(crate) struct Rule {
     pub(crate) unannounced: bool,
     /// A keyword stands in every match or right before it.
     pub(crate) keyword_inside: bool,
+    /// The judge decides instead of an expression.
+    pub(crate) judged: bool,
     path: Option<Regex>,
     parsed: Parsed,
     regex: OnceLock<Option<Regex>>,
@@ -60,20 +64,33 @@ impl Rule {
         // A foreign rule's keyword may stand beside its match: gitleaks asks only that it is somewhere in the text.
         let beside = if entry.foreign { limits::SCRUB_WINDOW_AFTER } else { 0 };
         let path = (!entry.path.is_empty()).then(|| Parsed::new(&entry.path)?.build()).transpose()?;
+        let rank = if entry.judge {
+            Rank::Judged
+        } else if entry.id.starts_with("generic") {
+            Rank::Generic
+        } else {
+            Rank::Specific
+        };
+        let longest = if entry.judge { Some(judge::REACH) } else { longest };
+        let announced_before = entry.judge || parsed.is_announced_before(secret_group);
         let rule = Self {
             id: entry.id.as_str().into(),
-            rank: if entry.id.starts_with("generic") { Rank::Generic } else { Rank::Specific },
+            rank,
             keywords: entry.keywords.iter().filter(|word| !word.is_empty()).cloned().collect(),
             secret_group,
             entropy: entry.entropy.unwrap_or(0.0),
             allow: entry.allowlists.iter().map(Allow::new).collect::<Result<_, _>>()?,
-            before: longest.unwrap_or(limits::SCRUB_WINDOW_BEFORE).max(beside) as u64,
+            before: if entry.judge {
+                0
+            } else {
+                longest.unwrap_or(limits::SCRUB_WINDOW_BEFORE).max(beside) as u64
+            },
             after: longest.unwrap_or(limits::SCRUB_WINDOW_AFTER).max(beside) as u64,
             unbounded: longest.is_none(),
-            announced_before: parsed.is_announced_before(secret_group),
-            unannounced: !parsed.is_announced_before(secret_group)
-                && !parsed.begins_with(secret_group, &entry.keywords),
+            announced_before,
+            unannounced: !announced_before && !parsed.begins_with(secret_group, &entry.keywords),
             keyword_inside: !entry.foreign,
+            judged: entry.judge,
             path,
             parsed,
             regex: OnceLock::new(),
@@ -106,11 +123,14 @@ impl Rule {
     /// Whether an automaton says what may become a secret.
     #[cfg(test)]
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.begun.get().is_some_and(Option::is_some)
+        self.judged || self.begun.get().is_some_and(Option::is_some)
     }
 
     /// Returns where a secret begins that the text ends in before it is known to be one; only `from` and what follows is looked at.
     pub(crate) fn begun(&self, view: &[u8], from: usize) -> Option<usize> {
+        if self.judged {
+            return judge::begun(view);
+        }
         let begun = self.begun.get_or_init(|| {
             let built = self.parsed.build_begun(self.secret_group);
             if let Err(error) = &built {
@@ -151,6 +171,8 @@ pub(crate) struct RuleSet {
     pub(crate) uncalled: Vec<u32>,
     /// Rules whose secrets are not known by their first bytes.
     pub(crate) unannounced: Vec<u32>,
+    /// The rule that the judge decides for.
+    pub(crate) judged: Option<u32>,
 }
 
 impl RuleSet {
@@ -166,21 +188,24 @@ impl RuleSet {
                 }
             }
             // A rule that only names files finds nothing in a text.
-            if entry.regex.is_empty() {
+            if entry.regex.is_empty() && !entry.judge {
                 continue;
             }
             rules.push(Rule::new(entry).map_err(|error| format!("rule {}: {error}", entry.id))?);
         }
         let allow = merged.allowlists.iter().map(Allow::new).collect::<Result<Vec<_>, _>>();
         let allow = allow.map_err(|error| format!("allowlist: {error}"))?;
-        let needs_line = rules.iter().flat_map(|rule| &rule.allow).chain(&allow).any(Allow::needs_line);
+        let judged = (0..).zip(&rules).find(|(_, rule)| rule.judged).map(|(at, _)| at);
+        // The judge sees what stands around a value as well.
+        let needs_line = judged.is_some()
+            || rules.iter().flat_map(|rule| &rule.allow).chain(&allow).any(Allow::needs_line);
         let before_max = rules.iter().map(|rule| rule.before).max().unwrap_or(0);
         let all = |is: &dyn Fn(&Rule) -> bool| {
             (0..).zip(&rules).filter(|(_, rule)| is(rule)).map(|(at, _)| at).collect()
         };
         let uncalled = all(&|rule| rule.keywords.is_empty());
         let unannounced = all(&|rule| rule.unannounced && !rule.keywords.is_empty());
-        Ok(Self { rules, allow, private_key, needs_line, before_max, uncalled, unannounced })
+        Ok(Self { rules, allow, private_key, needs_line, before_max, uncalled, unannounced, judged })
     }
 }
 

@@ -140,8 +140,8 @@ impl Stream {
         let last = self.cuts.partition_point(|cut| cut.at < to.min(self.available()));
         let mut doubtful = self.cuts.range(first..last.max(first)).filter(|cut| cut.is_doubtful()).peekable();
         doubtful.peek()?;
-        // A byte before and some behind, so that the edges look like what they are.
-        let start = from.saturating_sub(1).max(self.base);
+        // Some bytes before and behind, so that the edges look like what they are.
+        let start = from.saturating_sub(self.lookahead()).max(self.base);
         let stop = to.saturating_add(self.lookahead()).min(self.available());
         let mut reading = Reading { bytes: Vec::new(), first: start, ends: Vec::new() };
         let mut at = start;

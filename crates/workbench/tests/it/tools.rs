@@ -178,9 +178,9 @@ fn resident() -> usize {
 #[tokio::test]
 async fn files_are_read_by_lines_and_keep_their_numbers() {
     let workbench = workbench().await;
-    let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCq7Hh2jK0pLmN8vBxZsWqErTyUiOpAsDf\n".repeat(4);
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCq7Hh2jK0pLmN8vBxZsWqErTyUiOpAsDf\n".repeat(4);
     let text =
-        format!("one\n-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\nlast = {}\n", token());
+        format!("one\n-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----\nlast = {}\n", token());
     std::fs::write(workbench.path("src/a.txt"), &text).unwrap();
     let all = workbench
         .bench

@@ -308,7 +308,7 @@ async fn paths(probe: &Probe) -> Outcome {
 
 async fn secrets(probe: &Probe) -> Outcome {
     // Put together at run time, so that no file holds what looks like a key.
-    let secret = format!("ghp_{}", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2");
+    let secret = ["ghp_", "aB3dE5", "fG7hJ9", "kL1mN2", "pQ4rS6", "tU8vW0", "xY1zA2"].concat();
     let answer = probe.bash(&format!("echo token={secret}")).await?;
     expect(answer.status == 200 && !answer.body.contains(&secret), &answer)
 }

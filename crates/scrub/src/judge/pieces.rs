@@ -1,0 +1,149 @@
+//! Where values begin and end: what stands between gaps, and the values in `name=value&name=value`. Does not judge them.
+
+use super::context::{self, Line};
+use super::shape;
+use super::words::{Meaning, meaning};
+
+/// Longest value that is looked at; what is longer goes on as long as its bytes do.
+const VALUE_MAX: usize = 512;
+
+/// Whether a byte stands in no value.
+pub(super) fn is_gap(byte: u8) -> bool {
+    byte <= b' '
+        || matches!(
+            byte,
+            b'"' | b'\''
+                | b'`'
+                | b','
+                | b';'
+                | b'('
+                | b')'
+                | b'{'
+                | b'}'
+                | b'['
+                | b']'
+                | b'<'
+                | b'>'
+                | b'|'
+                | b'\\'
+        )
+}
+
+/// Where the run that reaches up to `at` begins, unless that is too far away.
+pub(super) fn run_start(text: &[u8], at: usize) -> Option<usize> {
+    let far = at.saturating_sub(VALUE_MAX);
+    let start = text[far..at].iter().rposition(|byte| is_gap(*byte)).map(|gap| far + gap + 1);
+    start.or((far == 0).then_some(0))
+}
+
+pub(super) fn run_end(text: &[u8], at: usize) -> usize {
+    let far = text.len().min(at + VALUE_MAX);
+    text[at..far].iter().position(|byte| is_gap(*byte)).map_or(far, |length| at + length)
+}
+
+pub(super) fn run_end_of_all(text: &[u8], at: usize, to: usize) -> usize {
+    let rest = &text[at.min(to)..to];
+    rest.iter().position(|byte| is_gap(*byte)).map_or(to, |length| at + length)
+}
+
+/// Cuts `name=value&name=value` and the like into values.
+pub(super) fn for_pieces(text: &[u8], at: usize, end: usize, mut piece: impl FnMut(usize, usize)) {
+    let mut at = at;
+    if at > 0 && text[at - 1] == b'\\' && matches!(text.get(at), Some(b'n' | b'r' | b't')) {
+        at += usize::from(at + 1 < end);
+    }
+    while at < end {
+        let (stop, next) =
+            piece_end(&text[at..end]).map_or((end, end), |(stop, len)| (at + stop, at + stop + len));
+        piece(value_start(text, at, stop), stop);
+        at = next;
+    }
+}
+
+/// Where a value ends before the next name, and how long that is which stands between.
+fn piece_end(run: &[u8]) -> Option<(usize, usize)> {
+    for (at, byte) in run.iter().enumerate() {
+        let rest = &run[at..];
+        match byte {
+            b'%' if ENCODED_GAPS.iter().any(|gap| starts_ignoring_case(rest, gap)) => {
+                return Some((at, 3));
+            }
+            b'&' => {
+                let entity =
+                    [&b"&quot"[..], b"&amp", b"&lt", b"&gt", b"&#"].iter().any(|name| rest.starts_with(name));
+                let name = rest[1..].iter().take_while(|byte| context::is_name(**byte)).count();
+                if entity {
+                    return Some((at, 1 + name.max(1)));
+                }
+                if name > 0 && rest.get(1 + name) == Some(&b'=') {
+                    return Some((at, 1));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What stands between values where signs are encoded.
+const ENCODED_GAPS: [&[u8]; 8] = [b"%26", b"%3b", b"%22", b"%20", b"%2c", b"%7b", b"%7d", b"%0a"];
+
+fn starts_ignoring_case(text: &[u8], start: &[u8]) -> bool {
+    text.len() >= start.len() && text[..start.len()].eq_ignore_ascii_case(start)
+}
+
+/// Where the value begins in `name=name:value`.
+fn value_start(text: &[u8], at: usize, stop: usize) -> usize {
+    let mut start = at;
+    let mut is_known = None;
+    while let Some((name_end, length)) = separator(&text[start..stop]) {
+        let (name, rest) = (&text[start..start + name_end], &text[start + name_end + length..stop]);
+        if rest.is_empty() || rest.starts_with(b"//") || rest.iter().all(|byte| *byte == b'=') {
+            break;
+        }
+        // Times and numbers have no names.
+        let first = name.iter().find(|byte| byte.is_ascii_alphanumeric());
+        if first.is_some_and(u8::is_ascii_digit) {
+            break;
+        }
+        let found = meaning(name);
+        let is_secret = *is_known.get_or_insert_with(|| {
+            let local = Line::of(text, at).local(at);
+            local.is_assigned() && meaning(local.name) >= Meaning::Secret
+        });
+        if found == Meaning::Nothing && (is_secret || !is_plain_name(name)) {
+            break;
+        }
+        is_known = Some(is_secret || found >= Meaning::Secret);
+        start += name_end + length;
+        start += text[start..stop].iter().take_while(|byte| **byte == b':').count();
+    }
+    // Dots, colons and quotes of other alphabets.
+    start + text[start..stop].iter().take_while(|byte| **byte >= 0x80).count()
+}
+
+fn separator(text: &[u8]) -> Option<(usize, usize)> {
+    for (at, byte) in text.iter().enumerate() {
+        let rest = &text[at..];
+        match byte {
+            b'=' | b':' => return Some((at, 1)),
+            b'%' if [&b"%3a"[..], b"%3d"].iter().any(|code| starts_ignoring_case(rest, code)) => {
+                return Some((at, 3));
+            }
+            0xef if rest.starts_with(context::WIDE_COLON) => return Some((at, 3)),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_plain_name(name: &[u8]) -> bool {
+    let mut digits = 0;
+    let has_year = name.iter().any(|byte| {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        digits >= 4
+    });
+    let is_part = |byte: &u8| context::is_name(*byte) || b"/@$*%~?&#!".contains(byte);
+    let is_short = name.len() < 4 || (name.len() <= 16 && name.iter().all(u8::is_ascii_lowercase));
+    !has_year && name.iter().all(is_part) && (is_short || shape::strangeness(name) < 0.5)
+}
