@@ -250,7 +250,9 @@ fn by_name(
 ) -> Option<bool> {
     let text = line.text;
     let is_list = local.has(b',') && !local.is_assigned();
-    if is_list && !line.before(start).iter().any(|byte| matches!(byte, b'(' | b'[' | b'{')) {
+    let before = local.name_start.checked_sub(1).and_then(|at| text.get(at));
+    let is_pair = name >= Meaning::Secret && before.is_some_and(|byte| matches!(byte, b'"' | b'\''));
+    if is_list && !is_pair && !line.before(start).iter().any(|byte| matches!(byte, b'(' | b'[' | b'{')) {
         return Some(line.near(start) == Near::Act && value.is_random() && value.bytes.len() >= 10);
     }
     if name == Meaning::Nothing {
@@ -265,7 +267,6 @@ fn by_name(
         return Some(value.is_secret_of(name));
     }
     if local.has(b'(') || local.has(b',') {
-        let before = local.name_start.checked_sub(1).and_then(|at| text.get(at));
         let is_argument = local.has(b'(') || before.is_some_and(|byte| b"\"':@(".contains(byte));
         return (value.quoted && is_argument && value.is_secret_of(name)).then_some(true);
     }
@@ -313,6 +314,13 @@ fn by_surroundings(line: Line<'_>, start: usize, stop: usize, value: &Value<'_>,
     }
     if !value.is_random() {
         return is_made_for(line, start, stop, value, local);
+    }
+    // `auth sha …`, `md5 …`: how a key is used stands between it and its name.
+    let is_algorithm = [&b"md5"[..], b"sha", b"sha256", b"aes", b"des"]
+        .iter()
+        .any(|one| local.name.eq_ignore_ascii_case(one));
+    if is_algorithm && local.is_blank() && line.near(local.name_start) > Near::Nothing {
+        return true;
     }
     let words = Words::of(local.name);
     let is_other = has(&NEGATIVE_NAMES, words.last())

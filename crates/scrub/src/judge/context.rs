@@ -66,7 +66,7 @@ impl<'t> Line<'t> {
 
     /// Finds the name of a value that begins at `value`.
     pub(super) fn local(&self, value: usize) -> Local<'t> {
-        let (mut end, mut numbered) = (value, false);
+        let (mut end, mut numbered, mut assigned) = (value, false, false);
         if self.before(value).ends_with(WIDE_COLON) {
             end -= WIDE_COLON.len();
         }
@@ -80,11 +80,28 @@ impl<'t> Line<'t> {
             let word = name.trim_ascii_start();
             let word = word.strip_prefix(b"-").unwrap_or(word);
             let opens = between.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'('));
-            let is_number = word.len() == 1 && word[0].is_ascii_digit() && between.trim_ascii().is_empty();
+            let is_blank = between.trim_ascii().is_empty();
+            let is_number = word.len() <= 3
+                && !word.is_empty()
+                && word.iter().all(u8::is_ascii_digit)
+                && (is_blank || between.contains(&b']'));
             numbered |= is_number;
             let assigns = between.iter().any(|byte| matches!(byte, b'=' | b':' | b'>'));
+            assigned |= assigns;
             let is_wrapper = (opens && has(&WRAPPERS, word))
-                || ((opens || assigns) && (has(&VALUE_NAMES, word) || has(&TYPES, word)));
+                || ((opens || assigned) && has(&TYPES, word))
+                || ((opens || assigns) && has(&VALUE_NAMES, word));
+            if is_wrapper
+                && has(&VALUE_NAMES, word)
+                && self.text[self.low..start].iter().all(|byte| b" \t\"'-".contains(byte))
+            {
+                return self.named_above(value).unwrap_or(Local {
+                    name,
+                    name_start: start,
+                    joint: &self.text[stop..value],
+                    numbered,
+                });
+            }
             if !name.is_empty() && (is_number || is_wrapper) {
                 end = start;
                 continue;
@@ -97,6 +114,15 @@ impl<'t> Line<'t> {
             return Local { name: &self.text[start..stop], name_start: start, joint, numbered };
         }
         Local { name: &[], name_start: end, joint: &self.text[end..value], numbered }
+    }
+
+    /// The name in the line above, as in `name: DB_PASSWORD` and `value: …`.
+    fn named_above(&self, value: usize) -> Option<Local<'t>> {
+        let stop = self.low.checked_sub(1).filter(|at| self.text[*at] == b'\n')?;
+        let above = Self::of(self.text, stop);
+        let (name, start) = above.names_before(stop).next()?;
+        let joint = &self.text[start + name.len()..value];
+        Some(Local { name, name_start: start, joint, numbered: false })
     }
 
     /// Returns the names before a place, the nearest first, with their beginnings.

@@ -111,10 +111,11 @@ fn value_start(text: &[u8], at: usize, stop: usize) -> usize {
             let local = Line::of(text, at).local(at);
             local.is_assigned() && meaning(local.name) >= Meaning::Secret
         });
-        if found == Meaning::Nothing && (is_secret || !is_plain_name(name)) {
+        let is_hash = shape::is_password_hash(rest);
+        if found == Meaning::Nothing && !is_hash && (is_secret || !is_plain_name(name)) {
             break;
         }
-        is_known = Some(is_secret || found >= Meaning::Secret);
+        is_known = Some(is_secret || (found >= Meaning::Secret && !is_of_user(name)));
         start += name_end + length;
         start += text[start..stop].iter().take_while(|byte| **byte == b':').count();
     }
@@ -135,6 +136,13 @@ fn separator(text: &[u8]) -> Option<(usize, usize)> {
         }
     }
     None
+}
+
+/// Whether a name stands for a user's name and password together.
+fn is_of_user(name: &[u8]) -> bool {
+    [&b"userpass"[..], b"userpwd", b"user_pass"]
+        .iter()
+        .any(|one| name.len() >= one.len() && name[name.len() - one.len()..].eq_ignore_ascii_case(one))
 }
 
 fn is_plain_name(name: &[u8]) -> bool {

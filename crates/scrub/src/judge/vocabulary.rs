@@ -123,7 +123,7 @@ pub(super) static NEGATIVE_TAILS: List = LazyLock::new(|| {
 /// Words for signing in and for what needs a password.
 pub(super) static ACTS: List = LazyLock::new(|| {
     list(
-        "account adduser admin auth authenticate authentication authorization basic basicauth benutzer cipher
+        "ftp account adduser admin auth authenticate authentication authorization basic basicauth benutzer cipher
          community connect connection createuser cred credential credentials creds digest dsn encrypt fernet
          hmac identifiant identified kennung keystore logging login logon mask mysqli mysqlsh pdo root sasl
          signin snmp sqlplus superuser totp unlock unseal user useradd username users usuario wifi wireless

@@ -160,6 +160,12 @@ fn word_meaning(words: &Words<'_>, index: usize, is_capital: bool) -> Option<Mea
             Meaning::Perhaps
         });
     }
+    let before = words.before(index);
+    if (is(word, "hash") && is(before, "api"))
+        || (is(word, "api") && is(words.list[0], "x") && index + 1 == words.len)
+    {
+        return Some(Meaning::Secret);
+    }
     if is(word, "sid") {
         let is_session =
             index == 0 || ["connect", "session"].iter().any(|one| is(words.list[index - 1], one));
