@@ -35,8 +35,8 @@ pub(crate) fn search(text: &[u8], from: usize, to: usize, mut found: impl FnMut(
             at += 1;
             continue;
         }
-        let end = run_end(text, at);
-        if may_hold_secret(&text[at..end]) {
+        let (end, may_hold_secret) = run_end(text, at);
+        if may_hold_secret {
             let cut = end < text.len() && !is_gap(text[end]);
             judge_run(text, at, end, |start, stop| {
                 if start >= from && start < to {
@@ -44,7 +44,7 @@ pub(crate) fn search(text: &[u8], from: usize, to: usize, mut found: impl FnMut(
                 }
             });
         }
-        at = run_end_of_all(text, end, to);
+        at = if end < to && is_gap(text[end]) { end + 1 } else { run_end_of_all(text, end, to) };
     }
 }
 
@@ -84,20 +84,6 @@ pub(crate) fn begun(text: &[u8]) -> Option<usize> {
 fn has_flag(before: &[u8]) -> bool {
     let start = before.iter().rposition(|byte| is_gap(*byte)).map_or(0, |at| at + 1);
     matches!(before.get(start), Some(b'-' | b'/'))
-}
-
-/// A first look: most words have neither digits nor letters in an odd order.
-fn may_hold_secret(run: &[u8]) -> bool {
-    if run.len() < VALUE_MIN {
-        return false;
-    }
-    let (mut digit, mut small, mut large) = (false, false, 0);
-    for byte in run {
-        digit |= byte.is_ascii_digit();
-        small |= byte.is_ascii_lowercase();
-        large += usize::from(byte.is_ascii_uppercase());
-    }
-    (digit && (small || large > 0)) || (small && large > 2 && run.len() >= 10)
 }
 
 fn judge_run(text: &[u8], at: usize, end: usize, mut found: impl FnMut(usize, usize)) {
@@ -374,6 +360,9 @@ fn password_of_pair(line: Line<'_>, start: usize, stop: usize) -> Option<(usize,
         let (user, rest) = (&run[..at], &run[at + 1..]);
         let length = memchr::memchr(b'@', rest).unwrap_or(rest.len());
         let value = &rest[..length];
+        if !shape::may_be_random(value) {
+            return None;
+        }
         let is_user = user.iter().all(|byte| context::is_name(*byte) || *byte == b'@');
         let is_word =
             (at <= 16 && user.iter().all(u8::is_ascii_alphabetic)) || shape::strangeness(user) < 0.5;

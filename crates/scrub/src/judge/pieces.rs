@@ -8,7 +8,7 @@ use super::words::{Meaning, meaning};
 const VALUE_MAX: usize = 512;
 
 /// Whether a byte stands in no value.
-pub(super) fn is_gap(byte: u8) -> bool {
+pub(super) const fn is_gap(byte: u8) -> bool {
     byte <= b' '
         || matches!(
             byte,
@@ -36,9 +36,45 @@ pub(super) fn run_start(text: &[u8], at: usize) -> Option<usize> {
     start.or((far == 0).then_some(0))
 }
 
-pub(super) fn run_end(text: &[u8], at: usize) -> usize {
-    let far = text.len().min(at + VALUE_MAX);
-    text[at..far].iter().position(|byte| is_gap(*byte)).map_or(far, |length| at + length)
+/// Kinds of bytes, for the first look.
+const GAP: u8 = 1;
+const DIGIT: u8 = 2;
+const SMALL: u8 = 4;
+const LARGE: u8 = 8;
+
+const KINDS: [u8; 256] = {
+    let (mut kinds, mut byte) = ([0; 256], 0_usize);
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'0'..=b'9' => DIGIT,
+            b'a'..=b'z' => SMALL,
+            b'A'..=b'Z' => LARGE,
+            other if is_gap(other) => GAP,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// Returns where the run that begins at `at` ends, and whether it may hold a secret: most words have neither digits nor letters in
+/// an odd order.
+pub(super) fn run_end(text: &[u8], at: usize) -> (usize, bool) {
+    let run = &text[at..text.len().min(at + VALUE_MAX)];
+    let (mut length, mut seen, mut letters, mut large) = (0, 0, 0, 0);
+    for byte in run {
+        let kind = KINDS[usize::from(*byte)];
+        if kind == GAP {
+            break;
+        }
+        seen |= kind;
+        letters += usize::from(kind >= SMALL);
+        large += usize::from(kind == LARGE);
+        length += 1;
+    }
+    let is_mixed = seen & DIGIT != 0 && letters >= 2;
+    let is_odd = seen & SMALL != 0 && large > 2 && length >= 10;
+    (at + length, length >= shape::VALUE_MIN && (is_mixed || is_odd))
 }
 
 pub(super) fn run_end_of_all(text: &[u8], at: usize, to: usize) -> usize {

@@ -5,15 +5,15 @@ use std::sync::LazyLock;
 
 /// Words, those with the same first byte together.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct WordList {
     words: Vec<&'static str>,
     /// Where the words with each first byte begin.
     first: Vec<u16>,
 }
 
-pub(super) type List = LazyLock<Words>;
+pub(super) type List = LazyLock<WordList>;
 
-impl Words {
+impl WordList {
     pub(super) fn iter(&self) -> impl Iterator<Item = &'static str> {
         self.words.iter().copied()
     }
@@ -28,12 +28,12 @@ pub(super) fn has(list: &List, word: &[u8]) -> bool {
         .any(|one| one.len() == word.len() && one.as_bytes().eq_ignore_ascii_case(word))
 }
 
-fn list(text: &'static str) -> Words {
+fn list(text: &'static str) -> WordList {
     let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
     words.sort_unstable();
     let starts = |byte: usize| words.partition_point(|word| usize::from(word.as_bytes()[0]) < byte) as u16;
     let first = (0..=256).map(starts).collect();
-    Words { words, first }
+    WordList { words, first }
 }
 
 /// Words for a password.
