@@ -5,7 +5,7 @@
 //! Outside, a folder that stands there is the user's to fill: what is put in makes it the user's own, and it stays.
 //!
 //! Several commands, agents and daemons may share a placeholder: each holds a lock on it, and only who can get the lock
-//! for itself removes it. One that a crash left behind is known by its time and taken over. A command that follows another
+//! for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows another
 //! at once finds the placeholders where they are: making and removing them takes longer than most commands.
 
 use std::collections::HashMap;
@@ -16,28 +16,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use domain::{Error, ErrorCode};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The mode in which a placeholder is made, less what the umask takes: nobody can put anything in before it is marked.
+/// The mode of a folder that is a placeholder, less what the umask takes. The sticky bit, which nobody sets on a folder of their
+/// own, is there from the first moment; without it the folder is the user's.
+const FOLDER_MODE: u32 = 0o1755;
+const STICKY: u32 = 0o1000;
+
+/// The mode of a file that is one, and of folders that an older version left behind: nobody can write to it.
 const MODE: u32 = 0o555;
 
-/// When a folder was last changed that is a placeholder. Whatever is put in changes the time.
-const MARK: Timespec = Timespec { tv_sec: 499_162_500, tv_nsec: 20_051_225 };
-
-/// Whether something may be a placeholder: marked, or not marked yet.
-fn may_be_one(stat: &rustix::fs::Stat) -> bool {
-    let unmarked = stat.st_mode & 0o777 & !MODE == 0;
-    let time = (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec));
-    unmarked || time == (i128::from(MARK.tv_sec), i128::from(MARK.tv_nsec))
-}
-
-/// Marks a folder that was just made, and lets its owner use it. It counts as a placeholder before and after.
-fn mark(root: &OwnedFd, name: &Path) -> Result<(), Errno> {
-    let times = Timestamps { last_access: MARK, last_modification: MARK };
-    rustix::fs::utimensat(root, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
-    let mode = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
-    rustix::fs::chmodat(root, name, Mode::from_raw_mode(mode & 0o777) | Mode::WUSR, AtFlags::empty())
+fn has_mode_of_one(mode: u32) -> bool {
+    mode & STICKY != 0 || mode & 0o777 & !MODE == 0
 }
 
 /// The name at which a file stands in a repository, and what it says: that the repository's settings are in its own folder.
@@ -74,12 +65,7 @@ impl PlaceholderKind {
 
     fn create(self, root: &OwnedFd, name: &Path) -> Result<(), Errno> {
         match self {
-            Self::Folder => {
-                rustix::fs::mkdirat(root, name, Mode::from_raw_mode(MODE))?;
-                // One that cannot be marked is as good, but that its owner cannot use it.
-                let _ = mark(root, name);
-                Ok(())
-            }
+            Self::Folder => rustix::fs::mkdirat(root, name, Mode::from_raw_mode(FOLDER_MODE)),
             Self::Redirection => create_redirection(root, name),
         }
     }
@@ -92,7 +78,7 @@ impl PlaceholderKind {
     /// Whether what was opened looks like a placeholder.
     fn is_placeholder(self, found: &OwnedFd) -> Result<bool, Errno> {
         let stat = rustix::fs::fstat(found)?;
-        if !may_be_one(&stat) || FileType::from_raw_mode(stat.st_mode) != self.file_type() {
+        if !has_mode_of_one(stat.st_mode) || FileType::from_raw_mode(stat.st_mode) != self.file_type() {
             return Ok(false);
         }
         if self == Self::Redirection {
@@ -196,7 +182,8 @@ impl Placeholders {
                     // The user's own; but not a placeholder that somebody else may take away.
                     None => {
                         let kind = FileType::from_raw_mode(there.st_mode);
-                        let foreign = kind == PlaceholderKind::of(name).file_type() && may_be_one(&there);
+                        let foreign =
+                            kind == PlaceholderKind::of(name).file_type() && has_mode_of_one(there.st_mode);
                         kind != FileType::Symlink && !foreign
                     }
                 }
@@ -253,7 +240,9 @@ impl Placeholders {
         let placeholder = PlaceholderKind::of(name);
         let flags = placeholder.open_flags();
         let folder = rustix::fs::openat(&self.root, Path::new(name), flags, Mode::empty())?;
-        if !placeholder.is_placeholder(&folder)? {
+        // One that the user fills at this moment is held, too: emptied again, it could be removed.
+        let is_marked = rustix::fs::fstat(&folder)?.st_mode & STICKY != 0;
+        if !is_marked && !placeholder.is_placeholder(&folder)? {
             return Ok(true);
         }
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared) {
@@ -304,13 +293,24 @@ fn stands(path: &Path) -> bool {
     found.and_then(|found| kind.is_placeholder(&found)).unwrap_or(false)
 }
 
+/// Takes the mark from a folder into which the user put something.
+fn leave_to_user(folder: &OwnedFd) -> Result<(), Errno> {
+    let mode = rustix::fs::fstat(folder)?.st_mode;
+    rustix::fs::fchmod(folder, Mode::from_raw_mode(mode & 0o7777 & !STICKY))
+}
+
 impl Drop for Placeholders {
     fn drop(&mut self) {
         for (name, folder) in self.held.drain(..) {
             // Somebody else still needs it: it is theirs to remove.
-            if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && let Err(error) = PlaceholderKind::of(&name).remove(&self.root, Path::new(&name))
-            {
+            if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            let removed = match PlaceholderKind::of(&name).remove(&self.root, Path::new(&name)) {
+                Err(Errno::NOTEMPTY | Errno::EXIST) => leave_to_user(&folder),
+                removed => removed,
+            };
+            if let Err(error) = removed {
                 let error = io::Error::from(error);
                 tracing::debug!(%error, "a placeholder stays behind");
             }
@@ -424,6 +424,8 @@ mod tests {
         let second = Placeholders::lay(dir.path(), &wanted).unwrap();
         drop((held, second));
         assert_eq!(std::fs::read_to_string(folder.join("settings.json")).unwrap(), "{}");
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & STICKY, 0, "the mark is gone: {mode:o}");
         assert!(!dir.path().join(".claude").exists());
         // Empty again, it is still the user's.
         std::fs::remove_file(folder.join("settings.json")).unwrap();

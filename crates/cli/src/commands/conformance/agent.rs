@@ -196,11 +196,11 @@ impl AgentProbe {
         require(!info.session_id.is_empty(), &info)?;
         self.conversations.push(info.session_id);
         let mut text = String::new();
-        while id == "B-16" {
+        let mut is_over = id != "B-16";
+        while !is_over {
             match events.next().await.ok_or_else(|| seen("the stream ended"))??.event {
                 Some(BetcodeEvent::TextDelta(delta)) => text.push_str(&delta.text),
-                Some(BetcodeEvent::TurnComplete(_)) => break,
-                _ => {}
+                other => is_over = matches!(other, Some(BetcodeEvent::TurnComplete(_))),
             }
         }
         require(id != "B-16" || text.ends_with(ANSWER), &text)
