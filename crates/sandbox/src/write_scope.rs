@@ -29,12 +29,9 @@ pub fn write_only_below(folders: &[PathBuf]) -> io::Result<bool> {
     let granted =
         folders.iter().map(|folder| (folder.as_path(), OFlags::DIRECTORY | OFlags::NOFOLLOW, writing));
     for (path, flags, access) in granted.chain([(DISCARD.as_ref(), OFlags::NOFOLLOW, files)]) {
-        match rustix::fs::open(path, flags | OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(opened) => {
-                ruleset = ruleset.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
-            }
-            // What does not exist, or is no folder, is not granted.
-            Err(_) => {}
+        // What does not exist, or is no folder, is not granted.
+        if let Ok(opened) = rustix::fs::open(path, flags | OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            ruleset = ruleset.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
         }
     }
     let status = ruleset.restrict_self().map_err(io::Error::other)?;
