@@ -83,7 +83,8 @@ impl Counts {
         let is_plain = strange == 0 && numbers <= 1 && !long_number;
         let one = shorts == 1 && is_plain && (known >= 4 || is_known(last_short));
         let few = shorts <= 2 && known >= 8 && strange == 0;
-        if numbers > 2 {
+        // Many numbers between letters are random, but not in a name that is full of words.
+        if numbers > 2 && known < 12 {
             strange += known;
         }
         self.strange += strange + if one || few { 0 } else { short };
@@ -140,7 +141,11 @@ pub(super) fn shape(value: &[u8], quoted: bool) -> Shape {
 /// its shape and is asked last.
 pub(super) fn is_other(value: &[u8], quoted: bool) -> bool {
     !is_password_hash(value)
-        && (is_address(value) || is_number(value) || is_ulid(value) || is_stand_in(value, quoted))
+        && (is_address(value)
+            || is_number(value)
+            || is_ulid(value)
+            || (!quoted && is_code(value))
+            || is_stand_in(value, quoted))
 }
 
 fn by_counts(value: &[u8], quoted: bool, counts: &Counts) -> Shape {
@@ -250,6 +255,11 @@ fn is_ulid(value: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_digit() || (byte.is_ascii_uppercase() && !b"ILOU".contains(byte)))
 }
 
+/// A path of names in a program.
+fn is_code(value: &[u8]) -> bool {
+    value.len() < 48 && value.windows(2).any(|two| two == b"::")
+}
+
 /// An address of e-mail.
 fn is_address(value: &[u8]) -> bool {
     let Some(at) = memchr::memchr(b'@', value) else { return false };
@@ -335,6 +345,7 @@ mod tests {
             "xxxxxxxxxxxx1",
             "sess_01KA2B3C4D5E6F7G8H9J0KMNPQ",
             "cfg.DB.Password2",
+            "kSecKeyAlgorithmRSASignatureMessagePKCS1v15SHA256",
             "sha256:3f2a9c81d74f00aa",
         ] {
             assert_eq!(of(value), Shape::Nothing, "{value}");

@@ -63,6 +63,7 @@ fn names_of_something_else_and_values_that_are_words_are_none() {
         "The public key is «»",
         "key fingerprint is SHA256:«»",
         "token = tokenizer.encode2(text)",
+        "let tokens = (avx2_cpuid::init(), sse2_cpuid::init());",
         "secret: shop-db-credentials-v2",
         "password: ${DB_PASSWORD_2}",
         "session:3f2a9c81d74f00aa3f2a9c81d74f00aa",
