@@ -12,7 +12,7 @@ use domain::{
 };
 
 use super::create_once::{take_budget, take_workers, working_dir};
-use super::names::WhenTaken;
+use super::names::{WhenTaken, short_name};
 use super::{NewSession, Supervisor};
 use crate::campaign;
 use crate::session::{ActorStart, Snapshot, audited};
@@ -92,7 +92,7 @@ impl Supervisor {
         }
         let named_after = new.provider_config.remove(NAME_PROMPT_KEY).unwrap_or_default();
         if new.name.is_empty() {
-            new.name = self.name_after(&named_after).unwrap_or_default();
+            new.name = short_name(&self.name_after(&named_after).unwrap_or_default()).to_owned();
         }
         let mut wanted = SessionTree::take(&mut new.provider_config)?;
         let mut prompt = String::new();

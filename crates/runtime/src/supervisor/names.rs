@@ -80,3 +80,30 @@ impl Supervisor {
         self.store().read(move |connection| sessions::named(connection, &name, &except)).await
     }
 }
+
+/// Returns as many words of a name made from a prompt as lists of sessions show, with room for a number: a name that is cut there
+/// cannot be told from another, nor typed.
+pub(super) fn short_name(words: &str) -> &str {
+    let most = limits::NAME_FROM_PROMPT_MAX_BYTES;
+    let ends = words.match_indices('-').map(|(at, _)| at).chain([words.len()]);
+    // The words are ASCII.
+    &words[..ends.take_while(|end| *end <= most).last().unwrap_or(most)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_session_is_short_and_ends_with_a_word() {
+        for (words, name) in [
+            ("fix-the-login-bug-in-the-cart", "fix-the-login-bug"),
+            ("fix-the-failing-test", "fix-the-failing"),
+            ("go", "go"),
+            ("", ""),
+            ("internationalization-of-dates", "internationalizat"),
+        ] {
+            assert_eq!(short_name(words), name);
+        }
+    }
+}
