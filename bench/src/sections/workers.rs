@@ -177,6 +177,8 @@ async fn plan(table: &mut Table, peer: &Peer, parent: &str) -> Result<()> {
 
 /// A page of a server, read by the daemon for a client, and by a bare HTTP client that only parses it.
 async fn list(table: &mut Table, peer: &Peer, forge: &ForgeServer) -> Result<()> {
+    // An error means that a provider is already installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let bare = reqwest::Client::new();
     let project = PROJECT.replace('/', "%2F");
     let address = format!("{}/api/v4/projects/{project}/merge_requests?per_page={ROWS}&page=1", forge.url());

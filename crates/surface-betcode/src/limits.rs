@@ -21,10 +21,10 @@ pub const COMPACT_WAIT: std::time::Duration = std::time::Duration::from_secs(300
 /// Bytes of the reason for which a worker is cancelled; people write a line.
 pub const CANCEL_REASON_MAX_BYTES: usize = 4 * 1024;
 
-/// Bytes of a worker's prompt and of its result in a list, and of the whole entry: a list of some hundreds must fit into one
-/// message.
+/// Bytes of a worker's prompt and of its result in a list: some hundreds of the longest must fit into one message.
 pub const SUBAGENT_TEXT_MAX_BYTES: usize = 2 * 1024;
-pub const SUBAGENT_INFO_MAX_BYTES: usize = 8 * 1024;
+/// What a list adds to an entry: the field's number and a length of at most four bytes.
+pub const SUBAGENT_FRAME_BYTES: usize = 8;
 
 /// Bytes of a worker's result in its last event; all of it is in the events before.
 pub const SUBAGENT_RESULT_MAX_BYTES: usize = 64 * 1024;

@@ -7,6 +7,7 @@ mod worker_events;
 
 use domain::worker::{WorkerAuthority, WorkerStatus};
 use domain::{Error, SessionId};
+use prost::Message as _;
 use runtime::workers::{NewOrchestration, SpawnWorker, WorkerView, Workers};
 use tonic::Request;
 use wire::betcode::v1 as pb;
@@ -164,9 +165,15 @@ impl Betcode {
         let mut views = self.workers().list(parent.as_ref()).await?;
         views.retain(|view| wanted == pb::SubagentStatus::Unspecified || status(view.status) == wanted);
         // A list that clients do not take helps nobody; the newest ones are what they want.
-        let room = surface::limits::CLIENT_MESSAGE_BYTES / crate::limits::SUBAGENT_INFO_MAX_BYTES;
-        let older = views.len().saturating_sub(room);
-        let subagents = views.drain(older..).map(|view| self.worker_info(&view)).collect();
+        let mut room = surface::limits::CLIENT_MESSAGE_BYTES;
+        let newest = views.iter().rev().map(|view| self.worker_info(view));
+        let mut subagents: Vec<pb::SubagentInfo> = newest
+            .take_while(|info| {
+                let needed = info.encoded_len() + crate::limits::SUBAGENT_FRAME_BYTES;
+                room.checked_sub(needed).inspect(|left| room = *left).is_some()
+            })
+            .collect();
+        subagents.reverse();
         Ok(pb::ListSubagentsResponse { subagents })
     }
 
