@@ -12,6 +12,7 @@ const SETS: &[(&str, &str)] = &[
     ("reviews", include_str!("../../corpus/paraphrases/review.txt")),
     ("operations", include_str!("../../corpus/paraphrases/operations.txt")),
     ("mixed", include_str!("../../corpus/paraphrases/mixed.txt")),
+    ("fifth", include_str!("../../corpus/paraphrases/fifth.txt")),
 ];
 
 /// Of each set of 22, at least this many are first and among ten.
