@@ -1,6 +1,7 @@
 //! Decides by name, joint and shape whether a value is a secret: one judge for assignments, arguments, headers, calls, configuration
 //! lines and sentences in any language. Looks at each value behind a telling word; knows no rule and keeps nothing.
 
+mod columns;
 mod context;
 mod pieces;
 mod shape;
@@ -10,11 +11,14 @@ mod words;
 use context::{Line, Local, Near};
 use pieces::{for_pieces, is_gap, run_end, run_end_of_all, run_start};
 use shape::{Shape, VALUE_MIN, shape};
-use vocabulary::{NEGATIVE_NAMES, has};
+use vocabulary::{BEHIND, NEGATIVE_NAMES, has};
 use words::{Meaning, Words, meaning};
 
 /// How far behind a telling word a value may begin.
-pub(crate) const REACH: usize = 256;
+pub(crate) const REACH: usize = 400;
+
+/// How far before a telling word a value may begin.
+pub(crate) const REACH_BACK: usize = 160;
 
 /// A value that is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +128,11 @@ impl Local<'_> {
         self.joint.iter().all(|byte| matches!(byte, b'"' | b'\'' | b'`' | b' ' | b'\t') || is_number(byte))
     }
 
+    /// The value has a name of its own, whatever stands between bars.
+    fn is_own(&self) -> bool {
+        self.has(b'=') || self.has(b':')
+    }
+
     fn has(&self, byte: u8) -> bool {
         self.joint.contains(&byte)
     }
@@ -196,15 +205,21 @@ fn judge_value(line: Line<'_>, start: usize, stop: usize) -> Option<usize> {
     if !is_told && !shape::may_be_random(bytes) && !line.is_first(start) {
         return None;
     }
-    let shape = shape(bytes, quoted);
-    if shape == Shape::Nothing {
-        return None;
-    }
+    let shape = match shape(bytes, quoted) {
+        Shape::Nothing
+            if name == Meaning::Password && local.is_assigned() && shape::is_worded_password(bytes) =>
+        {
+            Shape::Chosen
+        }
+        Shape::Nothing => return None,
+        shape => shape,
+    };
     let value = Value { bytes, shape, quoted };
     let is_secret = match by_name(line, start, name, &value, &local) {
         Some(decided) => decided,
         None => by_surroundings(line, start, stop, &value, &local),
     };
+    let is_secret = is_secret || (!local.is_own() && by_column(line, start, &value));
     (is_secret && !shape::is_other(bytes, quoted)).then_some(start + bytes.len())
 }
 
@@ -329,8 +344,27 @@ fn by_surroundings(line: Line<'_>, start: usize, stop: usize, value: &Value<'_>,
             let is_told = value.quoted || joint.is_empty() || joint.iter().any(|byte| b"/:>".contains(byte));
             length >= 10 && is_told && !is_named
         }
-        Near::Nothing => ends_line(line, stop) && line.is_asked_for(start),
+        Near::Nothing => {
+            (ends_line(line, stop) && line.is_asked_for(start))
+                || (length >= 10 && is_told_behind(line, stop))
+        }
     }
+}
+
+/// Decides by the name of the column that a value stands in.
+fn by_column(line: Line<'_>, start: usize, value: &Value<'_>) -> bool {
+    value.shape >= Shape::Made
+        && columns::name(line, start).is_some_and(|name| {
+            let name = meaning(name);
+            name >= Meaning::Secret && value.is_secret_of(name)
+        })
+}
+
+/// `… as the bearer token`, `… forKey: "refreshToken"`: the telling words stand behind the value.
+fn is_told_behind(line: Line<'_>, stop: usize) -> bool {
+    let mut names = line.names_behind(stop);
+    let joins = names.next().is_some_and(|name| has(&BEHIND, name));
+    joins && names.take(4).any(|name| meaning(name) >= Meaning::Secret)
 }
 
 fn ends_line(line: Line<'_>, at: usize) -> bool {

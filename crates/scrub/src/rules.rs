@@ -81,7 +81,7 @@ impl Rule {
             entropy: entry.entropy.unwrap_or(0.0),
             allow: entry.allowlists.iter().map(Allow::new).collect::<Result<_, _>>()?,
             before: if entry.judge {
-                0
+                judge::REACH_BACK as u64
             } else {
                 longest.unwrap_or(limits::SCRUB_WINDOW_BEFORE).max(beside) as u64
             },

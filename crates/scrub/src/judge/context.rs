@@ -1,7 +1,9 @@
 //! What stands before a value: its name and how it is joined to it, and telling words farther off in the line. Looks back a bounded
 //! way, so that the answer is the same however much of a text is there. Decides nothing about values.
 
-use super::vocabulary::{ACTS, KEY_NEGATIVE, NEGATIVE_NEAR, TYPES, VALUE_NAMES, WRAPPERS, has};
+use super::vocabulary::{
+    ACTS, KEY_NEGATIVE, NEGATIVE_NEAR, OTHER_COMMANDS, PRINTERS, TYPES, VALUE_NAMES, WRAPPERS, has,
+};
 use super::words::{Meaning, Words, meaning};
 
 /// How far back a line is looked at, a name is long, telling words may be away, and lines that ask for a value begin.
@@ -9,6 +11,9 @@ const LINE_BACK: usize = 160;
 const NAME_MAX: usize = 64;
 const NEAR_MAX: usize = 100;
 pub(super) const ASKED_MAX: usize = 240;
+
+/// How far behind a value telling words may be.
+const BEHIND_MAX: usize = 48;
 
 const JOINT_MAX: usize = 40;
 const NEAR_NAMES: usize = 15;
@@ -137,6 +142,13 @@ impl<'t> Line<'t> {
         })
     }
 
+    /// Returns the names behind a place in its line, the nearest first.
+    pub(super) fn names_behind(self, start: usize) -> impl Iterator<Item = &'t [u8]> {
+        let rest = &self.text[start..self.text.len().min(start + BEHIND_MAX)];
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        line.split(|byte| !is_name(*byte)).filter(|name| !name.is_empty())
+    }
+
     /// Looks for telling words before a value; words that say what else it is end the search.
     pub(super) fn near(&self, value: usize) -> Near {
         let mut behind: &[u8] = &[];
@@ -151,12 +163,20 @@ impl<'t> Line<'t> {
                     .all()
                     .iter()
                     .any(|word| !word.eq_ignore_ascii_case(b"id") && has(&NEGATIVE_NEAR, word));
+            // `hmac("sha256", …`: how a key is used, not what it is.
+            let is_argument = index == 0
+                && start > self.low
+                && matches!(self.text[start - 1], b'"' | b'\'' | b':')
+                && self.text[start + name.len()..value].contains(&b',');
+            if is_other && is_argument {
+                continue;
+            }
             if is_other && !in_path {
                 return Near::Nothing;
             }
             match meaning(name) {
                 Meaning::Password | Meaning::Secret => return Near::Secret,
-                Meaning::Perhaps if is_key(words.last()) && index < 6 => {
+                Meaning::Perhaps if is_key(words.last_word()) && index < 6 => {
                     let before = self.names_before(start).next();
                     let is_none = before.is_some_and(|(name, _)| has(&KEY_NEGATIVE, name));
                     return if is_none { Near::Nothing } else { Near::Secret };
@@ -195,12 +215,36 @@ impl<'t> Line<'t> {
             if !line.is_empty() {
                 let asking = Self { text: self.text, low: start };
                 let mut names = asking.names_before(stop);
-                return line.ends_with(b":") && names.any(|(name, _)| meaning(name) >= Meaning::Secret);
+                if line.ends_with(b":") {
+                    return names.any(|(name, _)| meaning(name) >= Meaning::Secret);
+                }
+                let is_heading = line.iter().all(|byte| byte.is_ascii_alphabetic());
+                return (is_heading && meaning(line) >= Meaning::Secret)
+                    || (is_command(line) && prints_secret(names));
             }
             end = start;
         }
         false
     }
+}
+
+/// A line that somebody typed behind a prompt, or that a shell traces.
+fn is_command(line: &[u8]) -> bool {
+    let head = &line[..line.len().min(48)];
+    line.starts_with(b"+ ") || line.starts_with(b"$ ") || head.windows(2).any(|two| two == b"$ ")
+}
+
+/// Whether the words of a command say that it prints a secret, and nothing else of one.
+fn prints_secret<'t>(names: impl Iterator<Item = (&'t [u8], usize)>) -> bool {
+    let mut prints = false;
+    for (name, _) in names {
+        let words = Words::of(name);
+        if words.all().iter().any(|word| has(&NEGATIVE_NEAR, word) || has(&OTHER_COMMANDS, word)) {
+            return false;
+        }
+        prints |= meaning(name) >= Meaning::Secret || has(&PRINTERS, name);
+    }
+    prints
 }
 
 fn is_key(word: &[u8]) -> bool {

@@ -231,6 +231,26 @@ fn is_stand_in(value: &[u8], quoted: bool) -> bool {
         || STAND_INS.as_ref().is_some_and(|words| words.is_match(value))
 }
 
+/// Words with a number, as people choose them: `Winter-Regen-21`, `Sommer2024`. Names in programs are none.
+pub(super) fn is_worded_password(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let large = value.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+    let is_joined = value[1..].contains(&b'-');
+    let is_title = value[0].is_ascii_uppercase() && large == 1 && digits >= 2;
+    let is_plain = value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'!'));
+    let tail = value.rsplit(|byte| *byte == b'-').next().unwrap_or_default();
+    let is_version = tail.first() == Some(&b'v') && tail[1..].iter().all(u8::is_ascii_digit);
+    (8..=40).contains(&value.len())
+        && digits >= 1
+        && digits + 3 < value.len()
+        && is_plain
+        && (is_joined || is_title)
+        && !is_version
+        && !is_uuid(value)
+        && !is_hex(value)
+        && super::meaning(value) == super::Meaning::Nothing
+}
+
 pub(super) fn is_uuid(value: &[u8]) -> bool {
     value.len() == 36
         && value.iter().enumerate().all(|(at, byte)| match at {

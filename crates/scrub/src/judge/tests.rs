@@ -48,6 +48,13 @@ fn random_values_count_near_telling_words() {
         "mysql -u root -p«» shop",
         "WiFi.begin(\"Office\", \"«»\")",
         "Password for the elastic user:\n  «»\n",
+        "use `«»` as the bearer token",
+        "defaults.set(\"«»\", forKey: \"refreshToken\")",
+        "$ vault kv get -field=password kv/shop\n«»\n",
+        "OpenSSL::HMAC.hexdigest(\"SHA256\", \"«»\", data)",
+        "| id | login | password |\n|----|-------|----------|\n|  1 | ada | «» |\n",
+        "service,name,password\njenkins,ci,«»\n",
+        "INSERT INTO keys (id, owner, secret) VALUES (7, 'shop', '«»');",
     ] {
         let text = text.replace("«»", &secret());
         assert_eq!(found(&text), [secret()], "{text}");
@@ -69,6 +76,10 @@ fn names_of_something_else_and_values_that_are_words_are_none() {
         "session:3f2a9c81d74f00aa3f2a9c81d74f00aa",
         "key: linux-x64-3f2a9c81d74f00aa3f2a9c81d74f00aa",
         "an ordinary line with «» in it",
+        "«» is the name of the branch",
+        "$ git rev-parse password-reset\n3f2a9c81d74f00aa3f2a9c81d74f00aa3f2a9c81\n",
+        "| id | login | avatar |\n|----|-------|----------|\n|  1 | ada | «» |\n",
+        "\"a\": 1, \"token\": 2, \"b\": 3\n\"a\": 1, \"sessionId\": \"«»\"",
     ] {
         let text = text.replace("«»", &secret());
         assert_eq!(found(&text), [""; 0], "{text}");

@@ -50,8 +50,8 @@ pub(super) static PASSWORD_WORDS: List = LazyLock::new(|| {
 pub(super) static SECRET_WORDS: List = LazyLock::new(|| {
     list(
         "accesskey accesstoken apikey apikeys apisecret apitoken appsecret authkey authorization authtoken
-         bearer clientsecret cred credential credentials creds deploykey encryptionkey hmac jwt jwtsecret
-         licensekey masterkey mnemonic passwords pepper privatekey refreshtoken routingkey secret secretkey
+         bearer clientsecret cred credential credentials creds deploykey encryptionkey hmac jsessionid jwt jwtsecret
+         licensekey masterkey mnemonic passwords pepper phpsessid privatekey refreshtoken routingkey secret secretkey
          secrets seedphrase sharedkey sharedsecret signingkey token tokens webhooksecret",
     )
 });
@@ -125,9 +125,22 @@ pub(super) static ACTS: List = LazyLock::new(|| {
     list(
         "ftp account adduser admin auth authenticate authentication authorization basic basicauth benutzer cipher
          community connect connection createuser cred credential credentials creds digest dsn encrypt fernet
-         hmac identifiant identified kennung keystore logging login logon mask mysqli mysqlsh pdo root sasl
+         hmac identifiant identified kennung keystore logging login logon mask mysqli mysqlsh obscure pdo root sasl
          signin snmp sqlplus superuser totp unlock unseal user useradd username users usuario wifi wireless
          wpa zugangsdaten",
+    )
+});
+
+/// What joins a value to telling words behind it.
+pub(super) static BEHIND: List = LazyLock::new(|| list("as for forkey is jwt was where"));
+
+/// Commands that print a new secret.
+pub(super) static PRINTERS: List = LazyLock::new(|| list("apg makepasswd pwgen"));
+
+/// Commands that print something else, whatever they are asked about.
+pub(super) static OTHER_COMMANDS: List = LazyLock::new(|| {
+    list(
+        "base32 cksum fingerprints git grep hashes jq ls md5sum rev sha1sum sha256sum sha512sum shasum stat uname wc",
     )
 });
 
@@ -156,7 +169,7 @@ pub(super) static NEGATIVE_NEAR: List = LazyLock::new(|| {
 /// Words between a name and its value that mean nothing.
 pub(super) static WRAPPERS: List = LazyLock::new(|| {
     list(
-        "android b b64 base64 body br byte bytes content default encode f fallback from_slice getbytes hex l
+        "android b b64 base64 base64.b64decode body br buffer.from byte bytes bytes.fromhex content default encode f fallback from_slice getbytes hex hex.decode hex.decodestring l
          literal n new noop ok q qq r raw rb s some str string text to_string u val value values",
     )
 });

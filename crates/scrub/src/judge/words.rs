@@ -75,6 +75,11 @@ impl<'t> Words<'t> {
         self.all().last().copied().unwrap_or_default()
     }
 
+    /// The last word that is no number.
+    pub(super) fn last_word(&self) -> &'t [u8] {
+        self.before(self.len)
+    }
+
     /// Whether one of the words is this one.
     pub(super) fn has(&self, word: &[u8]) -> bool {
         self.all().iter().any(|one| one.eq_ignore_ascii_case(word))
