@@ -14,8 +14,7 @@ pub(super) fn forges(config: &Config, scrubber: Scrubber) -> Result<Forges, Erro
 
 /// Checks the addresses without making anything.
 pub(super) fn check(config: &Config) -> Result<(), Error> {
-    let scrubber = Scrubber::new(&::workbench::scrub::Config::new())?;
-    Forges::new(configured(config, &|_| None), scrubber).map(drop)
+    forge::check(configured(config, &|_| None))
 }
 
 fn configured(

@@ -106,7 +106,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let store = Store::open(&options.data_dir.join("daemon.db"))?;
     failpoint!("start.stored");
     let plan = workbench::WorkbenchConfig::of(&options)?;
-    let scrubber = plan.event_scrubber().await?;
+    let scrubber = plan.scrubber().await?;
     let forges = forges::forges(&options.config, scrubber.clone())?;
     let opening = workbench::LazyWorkbench::start(plan, store.clone()).await?;
     let operations = Operations::default();

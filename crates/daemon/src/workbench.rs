@@ -35,6 +35,8 @@ const HISTORIES: &str = "histories";
 pub struct WorkbenchConfig {
     sandbox: sandbox::Config,
     scrub: scrub::Config,
+    /// Made of it at its first use.
+    scrubber: OnceCell<scrub::Scrubber>,
     policies_file: std::path::PathBuf,
     ttl: SessionTtl,
     refs_folder: std::path::PathBuf,
@@ -44,15 +46,10 @@ pub struct WorkbenchConfig {
 }
 
 impl WorkbenchConfig {
-    /// Makes what takes secrets out of events. A campaign may want that where the configuration does not.
-    pub async fn event_scrubber(&self) -> Result<scrub::Scrubber, Error> {
-        let config = self.scrub.clone();
-        let made = tokio::task::spawn_blocking(move || scrub::Scrubber::new(&config)).await;
-        let broke = |error: tokio::task::JoinError| {
-            Error::new(domain::ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
-                .with_detail(error.to_string())
-        };
-        made.map_err(broke)?
+    /// Returns what takes secrets out of events and of what tools return. It is made once: its automaton takes megabytes and
+    /// most of the time of a start. A campaign may want it where the configuration does not.
+    pub async fn scrubber(&self) -> Result<scrub::Scrubber, Error> {
+        self.scrubber.get_or_try_init(|| make_scrubber(self.scrub.clone())).await.cloned()
     }
 
     /// Reads the workbench's configuration and the user's own rule and policy files.
@@ -75,6 +72,7 @@ impl WorkbenchConfig {
                 ..sandbox_config(&options.config, super::own_program()?.into_os_string())
             },
             scrub,
+            scrubber: OnceCell::new(),
             policies_file: policies,
             ttl: SessionTtl {
                 idle: Duration::from_secs(workbench.session_idle_minutes.saturating_mul(60)),
@@ -92,6 +90,15 @@ impl WorkbenchConfig {
         self.sandbox.history_folder = Some(folder.join(HISTORIES));
         self
     }
+}
+
+/// Makes a scrubber on a blocking thread, as it takes long.
+async fn make_scrubber(config: scrub::Config) -> Result<scrub::Scrubber, Error> {
+    let made = tokio::task::spawn_blocking(move || scrub::Scrubber::new(&config)).await;
+    made.map_err(|error| {
+        Error::new(ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
+            .with_detail(error.to_string())
+    })?
 }
 
 /// Returns the sandbox configuration.
@@ -193,7 +200,7 @@ impl LazyWorkbench {
     async fn open(&self) -> Result<Arc<Workbench>, Error> {
         let setup = WorkbenchSetup {
             sandbox: Arc::clone(self.sandbox().await),
-            scrub: self.plan.scrub.clone(),
+            scrubber: self.plan.scrubber().await?,
             refs_folder: self.plan.refs_folder.clone(),
             refs: refs::RefLimits::default(),
             store: self.store.clone(),

@@ -64,6 +64,11 @@ struct Inner {
     clients: Mutex<HashMap<String, Client>>,
 }
 
+/// Checks the addresses of servers.
+pub fn check(configured: Vec<(ForgeKind, InstanceConfig)>) -> Result<(), Error> {
+    Instances::new(configured).map(drop)
+}
+
 impl Forges {
     /// Checks the addresses of the servers; the first of a kind is its default. Tokens are read when they are needed.
     pub fn new(configured: Vec<(ForgeKind, InstanceConfig)>, scrubber: Scrubber) -> Result<Self, Error> {

@@ -23,7 +23,7 @@ mod syntax;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use domain::{Error, ErrorCode};
 
@@ -38,6 +38,18 @@ use rules::RuleSet;
 
 /// Our own rules.
 const OWN_RULES: &str = include_str!("../rules/obey.toml");
+
+/// Our own rules, read once: reading them takes most of the time that a scrubber is made in.
+static BUILT_IN: LazyLock<Result<BuiltIn, String>> = LazyLock::new(|| {
+    let mut merged = Merged::default();
+    merged.lay(File::parse(OWN_RULES)?, false);
+    Ok(BuiltIn { rules: Arc::new(RuleSet::new(&merged)?), merged: Arc::new(merged) })
+});
+
+struct BuiltIn {
+    rules: Arc<RuleSet>,
+    merged: Arc<Merged>,
+}
 
 /// What a scrubber is made of: our rules, rule files of others laid over them, known secrets.
 #[derive(Clone, Debug, Default)]
@@ -126,14 +138,18 @@ impl Findings {
 impl Scrubber {
     /// Makes a scrubber; a rule file that cannot be used is refused with its name and what is wrong (OBEY-1014).
     pub fn new(config: &Config) -> Result<Self, Error> {
-        let mut merged = Merged::default();
-        merged.lay(File::parse(OWN_RULES).map_err(|error| wrong("built-in rules", error))?, false);
+        let built_in = BUILT_IN.as_ref().map_err(|error| wrong("built-in rules", error))?;
+        let secrets = Arc::from(&*config.known);
+        if config.files.is_empty() {
+            return Self::assemble(Arc::clone(&built_in.rules), Arc::clone(&built_in.merged), secrets);
+        }
+        let mut merged = (*built_in.merged).clone();
         let mut names = vec!["built-in rules"];
         for (name, text) in &config.files {
             merged.lay(parse(name, text)?, true);
             names.push(name);
         }
-        Self::build(merged, &names.join(", "), Arc::from(&*config.known))
+        Self::build(merged, &names.join(", "), secrets)
     }
 
     /// Makes a scrubber with one more rule file laid over all others.
@@ -224,7 +240,7 @@ impl Scrubber {
     }
 }
 
-fn wrong(name: &str, error: String) -> Error {
+fn wrong(name: &str, error: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::ConfigInvalid, format!("{name}: {error}"))
 }
 

@@ -60,7 +60,7 @@ impl Desk {
         .unwrap();
         let workbench = Workbench::open(WorkbenchSetup {
             sandbox: Arc::new(Sandbox::probe(sandbox::Config::new(vec!["/nonexistent".into()])).await),
-            scrub: scrub::Config::new(),
+            scrubber: scrub::Scrubber::new(&scrub::Config::new()).unwrap(),
             refs_folder: folder.path().join("refs"),
             refs: refs::RefLimits::default(),
             store,

@@ -54,7 +54,7 @@ pub use tools::{ContentAnswer, Exec, ExecAnswer, Read, ReadAnswer, Write, WriteA
 pub struct WorkbenchSetup {
     /// Already probed: the available sandbox tier is determined once.
     pub sandbox: Arc<Sandbox>,
-    pub scrub: scrub::Config,
+    pub scrubber: Scrubber,
     /// The folder for stored output; used for nothing else.
     pub refs_folder: PathBuf,
     pub refs: refs::RefLimits,
@@ -117,15 +117,8 @@ impl std::fmt::Debug for Workbench {
 }
 
 impl Workbench {
-    /// Loads the rules and opens the store.
+    /// Opens the store.
     pub async fn open(setup: WorkbenchSetup) -> Result<Self, Error> {
-        let rules = setup.scrub;
-        // Compiling hundreds of expressions takes long, so it runs on a blocking thread.
-        let made = tokio::task::spawn_blocking(move || Scrubber::new(&rules)).await;
-        let scrubber = made.map_err(|error| {
-            Error::new(ErrorCode::ConfigInvalid, "the scrubber's rules cannot be read")
-                .with_detail(error.to_string())
-        })??;
         let refs = Refs::open(setup.refs_folder, setup.refs).map_err(|error| {
             Error::new(ErrorCode::StorageFailed, "stored output has no place").with_detail(error.to_string())
         })?;
@@ -134,7 +127,7 @@ impl Workbench {
         tables::prepare(&store).await?;
         Ok(Self {
             sandbox: setup.sandbox,
-            scrubber,
+            scrubber: setup.scrubber,
             refs,
             protected,
             commands: Semaphore::new(limits::EXECS_MAX),

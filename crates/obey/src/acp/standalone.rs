@@ -75,7 +75,7 @@ async fn supervisor(
 ) -> std::result::Result<Supervisor, Error> {
     let settings = Settings::new(options.settings.clone());
     let plan = WorkbenchConfig::of(options)?.with_folder(folder);
-    let scrubber = plan.event_scrubber().await?;
+    let scrubber = plan.scrubber().await?;
     let lazy_workbench = LazyWorkbench::start(plan, store.clone()).await?;
     let supervisor = Supervisor::new(SupervisorOptions {
         store,

@@ -51,7 +51,7 @@ async fn read_as_the_daemon(console: &Console) -> Vec<Finding> {
         )
     };
     match WorkbenchConfig::of(&options) {
-        Ok(plan) => findings.extend(plan.event_scrubber().await.err().map(broken)),
+        Ok(plan) => findings.extend(plan.scrubber().await.err().map(broken)),
         Err(error) => findings.push(broken(error)),
     }
     findings

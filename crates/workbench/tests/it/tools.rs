@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{ErrorCode, SessionId};
 
-use workbench::scrub::{Config, KnownSecret};
+use workbench::scrub::{Config, KnownSecret, Scrubber};
 use workbench::{Exec, Project, ProjectRules, Read, Workbench, WorkbenchSetup, Write, refs};
 
 const KNOWN: &str = "kn0wn-secret-of-the-daemon";
@@ -36,7 +36,8 @@ async fn workbench() -> TestWorkbench {
     std::fs::create_dir_all(dir.path().join("project/src")).unwrap();
     let setup = WorkbenchSetup {
         sandbox: Arc::new(sandbox::Sandbox::probe(sandbox::Config::new(vec![stage().into()])).await),
-        scrub: Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]),
+        scrubber: Scrubber::new(&Config::new().with_known([KnownSecret::new("DAEMON_SECRET", KNOWN)]))
+            .unwrap(),
         refs_folder: dir.path().join("refs"),
         refs: refs::RefLimits::default(),
         store: storage::Store::open(&dir.path().join("daemon.db")).unwrap(),
