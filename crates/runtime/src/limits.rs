@@ -13,6 +13,10 @@ pub const MAILBOX_MAX: usize = 64;
 /// came of it, and a read of one small file.
 pub const MEMORY_CHECK_WAIT: Duration = Duration::from_secs(2);
 
+/// How often the group of an agent that says nothing is asked: what is killed there is told a little later, and a thousand idle
+/// sessions cost next to nothing.
+pub const MEMORY_CHECK_QUIET_WAIT: Duration = Duration::from_secs(16);
+
 /// How often at most it is asked because the agent said something: an agent that streams says a hundred things a second.
 pub const MEMORY_CHECK_PAUSE: Duration = Duration::from_millis(250);
 

@@ -183,7 +183,7 @@ impl Actor {
                 () = overdue(self.originals.expires_at()) => self.originals.forget_expired(),
                 () = overdue(self.killed_by) => self.kill_from_outside().await,
                 () = self.share.changed() => self.look_at_shared_budget().await,
-                () = overdue(self.memory.due()) => self.check_memory().await,
+                () = overdue(self.memory.due()) => self.check_memory(false).await,
                 heard = self.agent.next() => self.handle_agent_output(heard).await,
                 () = tokio::time::sleep(limits::ENDED_ACTOR_WAIT), if ended => {
                     self.mailbox.close();
@@ -231,7 +231,7 @@ impl Actor {
             AgentOutput::Records(batch) => {
                 // What the kernel killed is told before what the agent made of it.
                 if self.memory.is_worth_a_look() {
-                    self.check_memory().await;
+                    self.check_memory(true).await;
                 }
                 self.take_output(&batch).await;
             }
