@@ -1,17 +1,20 @@
 //! What a person waits for every hour: the list of sessions, the overview, a search, a diff, a session in a tree of its own.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use e2e::world::World;
 use wire::obey::v1 as pb;
 use wire::obey::v1::overview_service_client::OverviewServiceClient;
 use wire::obey::v1::search_service_client::SearchServiceClient;
 use wire::obey::v1::worktree_service_client::WorktreeServiceClient;
 
+use super::provider::{Stage, script, start_directly};
 use crate::daemon::{Home, agent_alone};
+use crate::direct::{Extras, Kind};
 use crate::emitter::{FILLER, Script};
 use crate::peer::Peer;
 use crate::reader::{Follower, play};
@@ -36,7 +39,9 @@ pub(crate) async fn run(table: &mut Table) -> Result<()> {
     let sessions = home.sessions(&peer, &campaign, SESSIONS).await?;
     list(table, &home)?;
     overview(table, &peer, &sessions[0].id).await?;
-    search(table, &peer, &sessions[1].id).await
+    search(table, &peer, &sessions[1].id).await?;
+    real_trees(table, "claude-code", Kind::Claude, World::with_claude()?).await?;
+    real_trees(table, "codex", Kind::Codex, World::with_codex()?).await
 }
 
 fn git(folder: &Path, args: &[&str]) -> Result<()> {
@@ -207,6 +212,56 @@ fn trees(table: &mut Table, home: &Home) -> Result<()> {
     let words = |took: &[f64]| format!("{:.0} ms", median(took));
     table.ratio("obey run -w to the first output", words(&ours), words(&floor), &ratios, Some(1.1));
     Ok(())
+}
+
+/// The same with a real agent, which is what people wait for; the agent alone has as many tools as ours.
+async fn real_trees(table: &mut Table, provider: &str, kind: Kind, world: Option<World>) -> Result<()> {
+    let Some(world) = world else { return Ok(()) };
+    let stage = Stage::open(world, Extras::Tools).await?;
+    let project = stage.world.project();
+    make_repository(&project)?;
+    let prompt = script("ours", 1, 0);
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let (branch, path) = (format!("plain-{round}"), stage.world.path(&format!("plain-{round}")));
+        let began = Instant::now();
+        git(&project, &["worktree", "add", "--quiet", "-b", &branch, &path.display().to_string()])?;
+        let plain = millis(began.elapsed()) + start_directly(kind, Extras::Tools, &stage.world)? as f64 / 1e6;
+        let mut command = stage.world.command(stage.world.obey()?);
+        command.current_dir(&project);
+        command.args(["run", &prompt, "--yes", "-p", provider, "-w", &format!("ours-{round}")]);
+        let began = Instant::now();
+        let shown = written(command, "000000@")?.duration_since(began);
+        // The first round is a warm-up and does not count.
+        if round > 0 {
+            floor.push(plain);
+            ours.push(millis(shown));
+        }
+    }
+    let ratios: Vec<f64> = ours.iter().zip(&floor).map(|(ours, floor)| ours / floor).collect();
+    let words = |took: &[f64]| format!("{:.0} ms", median(took));
+    let what = format!("obey run -w -p {provider} to the first output");
+    table.ratio(&what, words(&ours), words(&floor), &ratios, Some(1.1));
+    Ok(())
+}
+
+/// Runs a command to its end; returns when it had written a word.
+fn written(mut command: Command, word: &str) -> Result<Instant> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut stdout = child.stdout.take().context("no stdout")?;
+    let (mut text, mut piece, mut came) = (Vec::new(), [0; 4096], None);
+    loop {
+        let len = stdout.read(&mut piece)?;
+        text.extend_from_slice(&piece[..len]);
+        if came.is_none() && text.windows(word.len()).any(|part| part == word.as_bytes()) {
+            came = Some(Instant::now());
+        }
+        if len == 0 {
+            break;
+        }
+    }
+    child.wait()?;
+    came.with_context(|| format!("{word} was not written"))
 }
 
 /// Runs a program until it writes a chunk. An agent alone is given its start and its prompt.

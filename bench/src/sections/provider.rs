@@ -225,7 +225,7 @@ pub(crate) fn script(key: &str, pieces: u64, thinking_ms: u64) -> String {
 }
 
 /// The same without the daemon.
-fn start_directly(kind: Kind, extras: Extras, world: &World) -> Result<u64> {
+pub(crate) fn start_directly(kind: Kind, extras: Extras, world: &World) -> Result<u64> {
     let began = stamp::now_ns();
     let mut direct = Program::start(kind, extras, world)?;
     Ok(direct.turn(&script("direct", 1, 0))?.check(1)?.first_ns - began)
