@@ -131,7 +131,7 @@ impl Forge for GitHub {
             let mut tail = LogTail::new(query)?;
             let url = self.route(&["actions", "jobs", &query.job.to_string(), "logs"]);
             self.api.stream(&url, |piece| tail.push(piece)).await?;
-            Ok(tail.finish(&self.api.scrubber))
+            Ok(tail.finish(self.api.scrubber()?))
         })
     }
 

@@ -127,7 +127,7 @@ impl Forge for GitLab {
             let mut tail = LogTail::new(query)?;
             let url = self.route(&["jobs", &query.job.to_string(), "trace"]);
             self.api.stream(&url, |piece| tail.push(piece)).await?;
-            Ok(tail.finish(&self.api.scrubber))
+            Ok(tail.finish(self.api.scrubber()?))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Requests to a server: with its token, with limits, and with redirects that cannot carry the token elsewhere. Turns what
 //! a server answers into our errors. Knows no route.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use domain::{Error, ErrorCode};
@@ -21,8 +21,12 @@ pub(crate) struct Api {
     pub(crate) instance: Arc<Instance>,
     client: Client,
     token: Option<HeaderValue>,
-    /// Removes secrets from what the server says, this server's token among them.
-    pub(crate) scrubber: Scrubber,
+    /// The token itself, which is removed from what the server says.
+    known: Option<KnownSecret>,
+    /// Knows every secret but the token.
+    scrubber: Scrubber,
+    /// The same with the token. Made when it is needed: that takes milliseconds, and lists need none.
+    own_scrubber: OnceLock<Result<Scrubber, Error>>,
     calls: Arc<Semaphore>,
 }
 
@@ -51,12 +55,24 @@ impl Api {
         calls: Arc<Semaphore>,
     ) -> Result<Self, Error> {
         let token = instance.token()?;
-        let scrubber = match &token {
-            Some(token) => scrubber.adding_known(&[KnownSecret::new("forge token", token.as_str())])?,
-            None => scrubber.clone(),
-        };
+        let known = token.as_deref().map(|token| KnownSecret::new("forge token", token));
         let token = token.map(|token| instance::bearer(&token)).transpose()?;
-        Ok(Self { instance, client, token, scrubber, calls })
+        let (scrubber, own_scrubber) = (scrubber.clone(), OnceLock::new());
+        Ok(Self { instance, client, token, known, scrubber, own_scrubber, calls })
+    }
+
+    /// Returns what removes secrets from what the server says, this server's token among them.
+    pub(crate) fn scrubber(&self) -> Result<&Scrubber, Error> {
+        let made = self.own_scrubber.get_or_init(|| match &self.known {
+            Some(token) => self.scrubber.adding_known(std::slice::from_ref(token)),
+            None => Ok(self.scrubber.clone()),
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Removes secrets from a text; nothing is left of one that cannot be scrubbed.
+    fn scrubbed(&self, text: &str) -> String {
+        self.scrubber().map(|scrubber| scrubber.scrub_text(text)).unwrap_or_default()
     }
 
     /// Returns the address of a route; each segment is encoded, so that a slash in one stays in it.
@@ -266,7 +282,7 @@ impl Api {
             other => other.to_string(),
         });
         let Some(said) = said.into_iter().find(|said| !said.is_empty()) else { return String::new() };
-        let said = self.scrubber.scrub_text(&json::cleaned(&said, limits::ERROR_BODY_MAX_BYTES));
+        let said = self.scrubbed(&json::cleaned(&said, limits::ERROR_BODY_MAX_BYTES));
         let said: String = said.replace('\n', " ").chars().take(limits::ERROR_QUOTE_MAX_LETTERS).collect();
         format!("; it says: {said}")
     }
@@ -299,7 +315,7 @@ impl Api {
             }
             source = cause.source();
         }
-        self.unavailable(&self.scrubber.scrub_text(&problem))
+        self.unavailable(&self.scrubbed(&problem))
     }
 }
 
