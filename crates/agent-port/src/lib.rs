@@ -77,8 +77,10 @@ pub struct Capabilities {
     pub compaction: bool,
     /// It takes `append_system_prompt`.
     pub system_prompt: bool,
-    /// It takes an earlier conversation as turns, and system messages between them.
+    /// It takes an earlier conversation as turns.
     pub history: bool,
+    /// It takes system messages between turns.
+    pub system_messages: bool,
 }
 
 /// Whether an agent can be run here.

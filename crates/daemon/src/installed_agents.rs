@@ -116,6 +116,7 @@ fn abilities(can: Capabilities) -> Vec<String> {
         (can.compaction, "compaction"),
         (can.system_prompt, "system prompt"),
         (can.history, "history as turns"),
+        (can.system_messages, "system messages"),
     ];
     all.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned()).collect()
 }

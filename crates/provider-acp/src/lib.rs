@@ -77,6 +77,7 @@ impl Provider for Acp {
             compaction: false,
             system_prompt: false,
             history: false,
+            system_messages: false,
         }
     }
 

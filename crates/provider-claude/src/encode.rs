@@ -184,7 +184,7 @@ fn content(text: &str, attachments: &[Attachment]) -> Result<Value, Error> {
 }
 
 /// Converts a file: images and PDF as they are, everything else as text in a tag.
-fn block(file: &Attachment) -> Result<Value, Error> {
+pub(super) fn block(file: &Attachment) -> Result<Value, Error> {
     let source = || json!({"type": "base64", "media_type": file.media_type, "data": file.content});
     let bytes = attachment::bytes(file)?;
     if attachment::is_picture(file) {

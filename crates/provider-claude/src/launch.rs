@@ -1,5 +1,5 @@
 //! How Claude Code is started: its program, its command line, its environment, and whether an earlier
-//! conversation is resumed. Reads the disk; starts nothing.
+//! conversation is resumed. Reads the disk, and writes a conversation that the session was created with; starts nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use serde_json::json;
 use super::settings::ClaudeSettings;
 use super::state::ClaudeState;
 use super::{encode, models, uuid};
+use crate::given::{self, Conversation};
 use crate::limits;
 use provider_common::program::{ProgramSearch, variable};
 
@@ -64,6 +65,7 @@ pub(super) fn origin(request: &LaunchRequest<'_>) -> Result<(String, Conversatio
     let branches = request.resume && request.state.fork.as_ref().is_some_and(|fork| fork.branches);
     if !branches {
         let (name, exists) = conversation(request);
+        let exists = exists || keep_given(request, &name)?;
         let origin = if exists { ConversationOrigin::Resumed } else { ConversationOrigin::New };
         return Ok((name, origin));
     }
@@ -99,12 +101,34 @@ fn conversation(request: &LaunchRequest<'_>) -> (String, bool) {
 /// Returns whether the agent has a conversation. It refuses to begin one that it has, and to resume one that it has not:
 /// it writes nothing before the first prompt, and loses what a crash cut short.
 fn has(request: &LaunchRequest<'_>, name: &str) -> bool {
-    let projects = config_dir(&request.environment).map(|dir| dir.join("projects"));
-    let projects = projects.map(|folder| match request.spec.containment.sandbox {
+    projects(request).is_some_and(|folder| has_conversation(&folder, name))
+}
+
+/// Writes the conversation that the session was created with, for the agent to resume; false: there is none.
+fn keep_given(request: &LaunchRequest<'_>, name: &str) -> Result<bool, Error> {
+    if request.given.is_empty() {
+        return Ok(false);
+    }
+    let conversation = Conversation { name, folder: &request.spec.working_dir };
+    let written = match projects(request) {
+        Some(folder) => {
+            given::write(&folder, &conversation, &request.given).map_err(|error| error.to_string())
+        }
+        None => Err("HOME is not set".to_owned()),
+    };
+    written.map(|()| true).map_err(|problem| {
+        let said = "the earlier conversation cannot be given to Claude Code; check its folder projects";
+        Error::new(ErrorCode::ProviderNotReady, format!("{said} ({problem})"))
+    })
+}
+
+/// Returns the folder of the agent's conversations.
+fn projects(request: &LaunchRequest<'_>) -> Option<PathBuf> {
+    let folder = config_dir(&request.environment)?.join("projects");
+    Some(match request.spec.containment.sandbox {
         Some(_) => Places::own_part(&folder, &request.spec.id),
         None => folder,
-    });
-    projects.is_some_and(|folder| has_conversation(&folder, name))
+    })
 }
 
 fn config_dir(environment: &[(OsString, OsString)]) -> Option<PathBuf> {

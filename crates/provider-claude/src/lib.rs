@@ -4,6 +4,7 @@
 
 mod conversations;
 mod encode;
+mod given;
 mod launch;
 mod limits;
 mod models;
@@ -70,7 +71,8 @@ impl Provider for ClaudeCode {
             attachments: true,
             compaction: true,
             system_prompt: true,
-            history: false,
+            history: true,
+            system_messages: false,
         }
     }
 

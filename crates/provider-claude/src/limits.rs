@@ -16,3 +16,9 @@ pub(crate) const OUTSTANDING_MAX: usize = 64;
 
 /// Folders that are searched for a conversation to resume. A person has some hundred projects.
 pub(crate) const PROJECT_FOLDERS_MAX: usize = 20_000;
+
+/// Characters of a folder's name that stands for a project's path: a file system takes 255 bytes.
+pub(crate) const PROJECT_NAME_MAX_CHARS: usize = 200;
+
+/// Characters of a tool's name and of a call's id that the model's interface takes.
+pub(crate) const CALL_NAME_MAX_CHARS: usize = 64;

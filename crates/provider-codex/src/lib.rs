@@ -86,6 +86,7 @@ impl Provider for Codex {
             compaction: true,
             system_prompt: true,
             history: true,
+            system_messages: true,
         }
     }
 

@@ -119,6 +119,12 @@ pub fn timestamp(text: &str) -> Timestamp {
     text.parse::<jiff::Timestamp>().map(|at| Timestamp(at.as_microsecond())).unwrap_or_default()
 }
 
+/// Returns a time as `timestamp` reads it.
+pub fn written_time(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.0).unwrap_or_default();
+    format!("{at:.3}")
+}
+
 /// Returns whether a text is safe as part of a file's name: an id as agents make them.
 pub fn is_plain_id(id: &str) -> bool {
     let plain = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-' || letter == b'_';

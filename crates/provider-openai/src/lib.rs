@@ -137,6 +137,7 @@ impl Provider for OpenaiApi {
             compaction: true,
             system_prompt: true,
             history: true,
+            system_messages: true,
         }
     }
 

@@ -84,6 +84,7 @@ impl Provider for Openclaw {
             compaction: false,
             system_prompt: false,
             history: false,
+            system_messages: false,
         }
     }
 

@@ -59,6 +59,7 @@ impl Provider for Scripted {
             compaction: true,
             system_prompt: false,
             history: false,
+            system_messages: false,
         }
     }
 

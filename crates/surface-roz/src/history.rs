@@ -253,6 +253,7 @@ mod tests {
         compaction: false,
         system_prompt: true,
         history: true,
+        system_messages: true,
     };
 
     #[test]

@@ -63,7 +63,7 @@ impl Roz {
         let judge = |tool: &str| self.supervisor.judge(&snapshot.spec, tool);
         let rules = permissions::rules(snapshot.state.mode, &to_wire::offered(&snapshot), judge);
         let greeting = to_wire::started(&snapshot, rules);
-        let takes_system_messages = can.history;
+        let takes_system_messages = can.system_messages;
         Ok(StartedSession { snapshot, greeting, past: past.files, takes_system_messages, max_context_tokens })
     }
 }

@@ -17,6 +17,12 @@ mod with_turns {
     crate::stage::scenarios_of!(openai, Openai, history_is_turns_and_survives_a_kill);
     crate::stage::scenarios_of!(openai_chat, OpenaiChat, history_is_turns_and_survives_a_kill);
     crate::stage::scenarios_of!(
+        real_claude,
+        Claude,
+        history_is_turns_and_survives_a_kill,
+        secrets_of_a_history_are_not_kept
+    );
+    crate::stage::scenarios_of!(
         real_codex,
         Codex,
         history_is_turns_and_survives_a_kill,
@@ -67,7 +73,25 @@ const HISTORY: [(&str, &str); 5] = [
 /// Returns the conversation of a request to a model: who says it, and what.
 fn conversation(body: &Value) -> Vec<(String, String)> {
     let items = body["input"].as_array().or_else(|| body["messages"].as_array());
-    items.into_iter().flatten().flat_map(entries).collect()
+    // Claude Code itself puts empty messages between others.
+    let items = items.into_iter().flatten().filter(|item| item["content"] != json!([]));
+    items.flat_map(entries).collect()
+}
+
+/// Whether a block of Anthropic's interface is a call or its result.
+fn is_call(block: &Value) -> bool {
+    block["type"] == "tool_use" || block["type"] == "tool_result"
+}
+
+fn of_block(role: &str, block: &Value) -> (String, String) {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match block["type"].as_str() {
+        Some("tool_use") => {
+            (format!("call {} {}", word(&block["name"]), word(&block["id"])), block["input"].to_string())
+        }
+        Some("tool_result") => (format!("result {}", word(&block["tool_use_id"])), word(&block["content"])),
+        _ => (role.to_owned(), word(&block["text"])),
+    }
 }
 
 fn entries(item: &Value) -> Vec<(String, String)> {
@@ -84,6 +108,9 @@ fn entries(item: &Value) -> Vec<(String, String)> {
     }
     if item["role"] == "tool" {
         return vec![(format!("result {}", word(&item["tool_call_id"])), word(&item["content"]))];
+    }
+    if let Some(blocks) = item["content"].as_array().filter(|blocks| blocks.iter().any(is_call)) {
+        return blocks.iter().map(|block| of_block(&word(&item["role"]), block)).collect();
     }
     let parts = item["content"].as_array().into_iter().flatten();
     let words: Vec<String> =
@@ -138,6 +165,15 @@ async fn speak(stage: &Stage, talk: &mut Talk, key: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns who says the context of a message. Claude Code has it in the prompt.
+fn context_role(agent: Agent) -> &'static str {
+    match agent {
+        Agent::OpenaiChat => "system",
+        Agent::Claude => "user",
+        _ => "developer",
+    }
+}
+
 async fn history_is_turns_and_survives_a_kill(agent: Agent) -> Result<()> {
     let mut stage = stage!(agent);
     let mut talk = begin(&stage).await?;
@@ -145,11 +181,12 @@ async fn history_is_turns_and_survives_a_kill(agent: Agent) -> Result<()> {
     let (first, body) = received(&stage, "remember")?;
     let at = position(&first).with_context(|| format!("the history is no turns: {first:#?}"))?;
     let after: Vec<&str> = first[at + HISTORY.len()..].iter().map(|(role, _)| role.as_str()).collect();
-    let system = if agent == Agent::OpenaiChat { "system" } else { "developer" };
+    let system = context_role(agent);
     let context = first.iter().position(|(_, words)| words.contains("speak softly")).context("no context")?;
-    let prompt = first.iter().rposition(|(role, _)| role == "user").context("no prompt")?;
-    ensure!(first[context].0 == system && at < context && context < prompt, "{after:?} {first:#?}");
-    ensure!(first[prompt].1.starts_with("remember"), "{:?}", first[prompt]);
+    let is_prompt = |(role, words): &(String, String)| role == "user" && words.contains("remember");
+    let prompt = first.iter().rposition(is_prompt).context("no prompt")?;
+    ensure!(first[context].0 == system && at < context && context <= prompt, "{after:?} {first:#?}");
+    ensure!(first[prompt].1.starts_with("remember") == (context < prompt), "{:?}", first[prompt]);
     ensure!(!format!("{first:?}").contains("conversation_so_far"), "{first:#?}");
     let (whole, own) = (system_prompt(&body), &first[prompt].1);
     ensure!(whole.contains("always use tabs") && !own.contains("always use tabs"), "{whole}\n{own}");
@@ -184,26 +221,29 @@ async fn secrets_of_a_history_are_not_kept(agent: Agent) -> Result<()> {
     stage.close().await
 }
 
+/// The sandboxed agent has a folder of its own for its conversations.
 #[tokio::test]
-async fn claude_has_the_project_context_in_its_system_prompt_and_the_history_in_words() -> Result<()> {
-    let stage = stage!(Agent::Claude);
+async fn real_claude_has_the_history_as_turns_in_the_sandbox_too() -> Result<()> {
+    let opened = Stage::open_with(Agent::Claude, |world| {
+        world.set_env("OBEY_SANDBOX_AGENTS", "true");
+        Ok(())
+    });
+    let Some(stage) = opened.await? else { return Ok(()) };
     let mut talk = begin(&stage).await?;
     speak(&stage, &mut talk, "remember").await?;
-    let (conversation, body) = received(&stage, "remember")?;
-    ensure!(body["system"].to_string().contains("always use tabs"), "{}", body["system"]);
-    let prompt = &conversation.iter().find(|(role, _)| role == "user").context("no prompt")?.1;
-    ensure!(!prompt.contains("always use tabs"), "{prompt}");
-    for words in ["conversation_so_far", "It is on the left.", "a red door", "speak softly"] {
-        ensure!(prompt.contains(words), "{words:?} is not in {prompt}");
-    }
-    // A restart begins with the same system prompt.
+    let (conversation, _) = received(&stage, "remember")?;
+    position(&conversation).with_context(|| format!("the history is no turns: {conversation:#?}"))?;
+    // A new agent begins with the same history and the same system prompt.
     talk.hush();
     talk.rest().await?;
     let session = talk.session().to_owned();
     stage.wait_for_status(&session, "STOPPED").await?;
     stage.restart(&session).await?;
     stage.turn(&session, &script(Agent::Claude, "again", &json!([{"text": "still here"}]))).await?;
-    let (_, body) = received(&stage, "again")?;
+    let (again, body) = received(&stage, "again")?;
+    position(&again).with_context(|| format!("the history is gone: {again:#?}"))?;
+    let count = again.iter().filter(|(_, words)| words == HISTORY[0].1).count();
+    ensure!(count == 1, "the history is there {count} times: {again:#?}");
     ensure!(body["system"].to_string().contains("always use tabs"), "{}", body["system"]);
     stage.close().await
 }
