@@ -1,5 +1,5 @@
-//! The agent's answer in a turn: what it said since its last call. Agents report the last part of an answer of several
-//! parts as its whole, so the answer is taken from what they streamed.
+//! The agent's answer in a turn: what it said since its last call. Some agents report the last part of an answer of several
+//! parts as its whole, others everything they said in the turn, so the answer is taken from what they streamed.
 
 use crate::any_event;
 use crate::event::EventKind;
@@ -28,8 +28,10 @@ impl AnswerText {
 
     /// Returns the whole answer, given what the agent reports as its end.
     pub fn answer<'a>(&'a self, reported: &'a str) -> &'a str {
+        let streamed = self.streamed.trim();
+        let is_more = !streamed.is_empty() && reported.trim_end().ends_with(streamed);
         // An agent that streams nothing reports its answer only.
-        if self.streamed.contains(reported.trim()) { &self.streamed } else { reported }
+        if is_more || streamed.contains(reported.trim()) { &self.streamed } else { reported }
     }
 }
 
@@ -48,6 +50,22 @@ mod tests {
         answer.take(&text("Part two."));
         assert_eq!(answer.answer("Part two."), "Part one. Part two.");
         assert_eq!(answer.answer(""), "Part one. Part two.");
+    }
+
+    #[test]
+    fn what_was_said_before_the_last_call_is_not_part_of_the_answer() {
+        let mut answer = AnswerText::default();
+        answer.take(&text("I look. "));
+        answer.take(&EventKind::ToolStarted {
+            call: crate::id::CallId::new("c1"),
+            tool: "Bash".to_owned(),
+            input: serde_json::Value::Null,
+            title: String::new(),
+            parent: None,
+        });
+        answer.take(&text("One file."));
+        assert_eq!(answer.answer("I look. One file.\n"), "One file.");
+        assert_eq!(answer.answer("file."), "One file.");
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(super) struct ScriptedAgent<W: Write> {
     pub(super) mode: Mode,
     /// Inputs that came too early: handled when the turn has ended.
     later: VecDeque<ToScriptedAgent>,
-    /// All text of the turn.
+    /// The text of the turn since its last call, which is what agents report as their answer.
     said: String,
     calls: u64,
     asks: u64,
@@ -249,8 +249,12 @@ impl<W: Write> ScriptedAgent<W> {
         })?;
         if ask {
             let ask = PermissionSubject { call: Some(call.clone()), tool, input, title, parent: None };
+            let asked = ask.tool.clone();
             if let RequestOutcome::Denied { message, stop } = self.ask(RequestSubject::Permission(ask))? {
-                self.say(&FromScriptedAgent::ToolFinished { call, ok: false, output: message })?;
+                // Without a message it was a person.
+                let denied = || format!("Permission denied by user for: {asked}");
+                let output = if message.is_empty() { denied() } else { message };
+                self.say(&FromScriptedAgent::ToolFinished { call, ok: false, output })?;
                 return if stop { Err(ScriptStop::Interrupted) } else { Ok(false) };
             }
         }
@@ -323,6 +327,9 @@ impl<W: Write> ScriptedAgent<W> {
     }
 
     pub(super) fn say(&mut self, say: &FromScriptedAgent) -> Result<(), ScriptStop> {
+        if matches!(say, FromScriptedAgent::ToolStarted { .. }) {
+            self.said.clear();
+        }
         self.write(say)?;
         Ok(self.out.flush()?)
     }

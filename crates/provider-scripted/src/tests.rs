@@ -133,7 +133,7 @@ fn a_script_is_played_step_by_step() {
     Compacted { tokens_before: Some(1000), tokens_after: Some(100), summary: "the script was compacted" }
     Unparsed { raw: "{not json", length: None }
     Text { text: " world", parent: None }
-    TurnEnded { reason: Completed, text: "Hello world", error: "" }
+    TurnEnded { reason: Completed, text: " world", error: "" }
     "#);
     assert_eq!(played.code(), 0);
 }
@@ -148,7 +148,7 @@ fn a_tool_waits_for_its_permission() {
     played.decide(Decision::DenyAndStop);
     let events = played.turn();
     assert!(matches!(&events[0], AgentEvent::ToolFinished { ok: false, output, .. } if output == "why not"));
-    assert_eq!(events.last(), Some(&ended(EndReason::Cancelled, "end", "")));
+    assert_eq!(events.last(), Some(&ended(EndReason::Cancelled, "", "")));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Journal {
         stream
     }
 
-    /// Subscribes to the status changes of all sessions from now on. A subscriber that lags too far gets an
+    /// Subscribes to the status changes of all sessions from now on, and to requests that wait for a person. A subscriber that lags too far gets an
     /// error.
     pub fn watch_statuses(&self) -> broadcast::Receiver<Arc<Event>> {
         self.shared.statuses.subscribe()
@@ -107,7 +107,8 @@ impl SessionJournal {
     /// Makes events visible that are already stored. Only the session's actor calls this, in order.
     pub(crate) fn publish(&self, events: Vec<Arc<Event>>) {
         for event in &events {
-            if matches!(event.kind, EventKind::StatusChanged { .. }) {
+            let waits = matches!(event.kind, EventKind::RequestOpened { automatic: false, .. });
+            if waits || matches!(event.kind, EventKind::StatusChanged { .. }) {
                 // Sending fails if there are no watchers, which is fine.
                 let _ = self.statuses.send(Arc::clone(event));
             }

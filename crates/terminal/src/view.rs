@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use domain::answer::AnswerText;
 use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::usage::Usage;
@@ -35,9 +36,9 @@ enum RunningText {
 /// The state of a live view.
 pub struct LiveView {
     open: RunningText,
-    /// The agent's own text in this turn, and where its last part begins.
+    /// The agent's own text in this turn, and its answer.
     said: String,
-    last_words: usize,
+    answer: AnswerText,
     /// The agent's text that is not shown yet, on a terminal.
     markdown: Option<MarkdownStream>,
     /// Buffered thinking, if it is not shown live.
@@ -73,7 +74,7 @@ impl Default for LiveView {
         Self {
             open: RunningText::Nothing,
             said: String::new(),
-            last_words: 0,
+            answer: AnswerText::default(),
             markdown: None,
             thoughts: String::new(),
             calls: BTreeMap::new(),
@@ -111,6 +112,7 @@ impl LiveView {
             return out.json(&serde_json::value::RawValue::from_string(event.json_line()).ok());
         }
         let Some(kind) = &event.kind else { return self.note_row(out, event) };
+        self.answer.take(kind);
         match kind {
             EventKind::TextDelta { text, parent: None } => self.text(out, text),
             EventKind::ThinkingDelta { text, parent: None } => self.thinking(out, text),
@@ -280,8 +282,6 @@ impl LiveView {
 
     fn tool_started(&mut self, out: &mut Output, call: &CallId, mut running: RunningCall) -> Result<()> {
         self.close(out)?;
-        // What was said before a call is part of the work, not of the answer.
-        self.last_words = self.said.len();
         running.text = format::shorten(&format::one_line(&running.text), CALL_MAX_CHARS);
         out.note(TextStyle::Accent, &format!("● {}", running.text))?;
         self.calls.insert(call.clone(), running);
@@ -320,9 +320,7 @@ impl LiveView {
     /// Shows the end of a turn, and the answer unless it is already on the screen.
     fn turn_ended(&mut self, out: &mut Output, reason: EndReason, text: &str, error: &str) -> Result<()> {
         self.close(out)?;
-        let last_words = self.said[self.last_words..].trim();
-        // An agent reports the last part of an answer of several parts; all of it was streamed.
-        let answer = if last_words.contains(text.trim()) { last_words } else { text.trim() };
+        let answer = self.answer.answer(text).trim();
         let shown = !out.quiet && self.said.trim_end().ends_with(answer);
         if !answer.is_empty() && !shown {
             let answer = answer.to_owned();

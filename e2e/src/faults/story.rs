@@ -77,6 +77,12 @@ impl Story {
         self.beats.iter().filter_map(Beat::text).collect()
     }
 
+    /// What it says after its last call.
+    pub fn answer(&self) -> String {
+        let last_call = self.beats.iter().rposition(|beat| matches!(beat, Beat::Call(_)));
+        self.beats[last_call.unwrap_or(0)..].iter().filter_map(Beat::text).collect()
+    }
+
     /// Adds a step that waits for a file, before everything else.
     pub fn after_file(mut self, path: &std::path::Path) -> Story {
         self.steps.insert(0, json!({"wait_file": path}));

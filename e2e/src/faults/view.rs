@@ -160,15 +160,15 @@ impl View {
             return;
         };
         if let Some(story) = self.told.get(&turn.key) {
-            let answered = story.text();
             let faults = if self.only_text {
                 let text: String = turn.seen.iter().filter_map(Beat::text).collect();
-                Faults { lost: u64::from(text != answered), ..Faults::default() }
+                Faults { lost: u64::from(text != story.text()), ..Faults::default() }
             } else {
                 compare(story.beats(), &turn.seen)
             };
-            let repeats = !self.only_text && answered.len() < ANSWER_KEPT_BYTES;
-            let broken = reason != "completed" || (repeats && said != answered);
+            let answer = story.answer();
+            let repeats = !self.only_text && answer.len() < ANSWER_KEPT_BYTES;
+            let broken = reason != "completed" || (repeats && said != answer);
             if faults.any() {
                 let key = turn.key.clone();
                 self.blame(faults, || format!("the turn {key:?}: {faults:?}"));
@@ -188,7 +188,7 @@ impl View {
     }
 }
 
-/// The scripted agent repeats what it said at the end of its turn up to a limit; no story but a flood reaches it.
+/// The scripted agent repeats its answer at the end of its turn up to a limit; no story but a flood reaches it.
 const ANSWER_KEPT_BYTES: usize = 1 << 20;
 
 /// Holds what was seen against what was told.
@@ -235,7 +235,7 @@ mod tests {
                 Beat::Result(output) => json!({"type": "tool_finished", "output": output}),
             });
         }
-        events.push(json!({"type": "turn_ended", "reason": "completed", "text": story.text()}));
+        events.push(json!({"type": "turn_ended", "reason": "completed", "text": story.answer()}));
         let event = |(at, fields): (usize, &Value)| Event {
             seq: at as u64 + 1,
             r#type: fields["type"].as_str().unwrap().to_owned(),

@@ -83,6 +83,13 @@ def modes(stub, obey, project):
     else:
         check("a supervised campaign asks", False)
     stop(stub, second)
+    everything = stub.WatchAllSessions(pb.WatchAllSessionsRequest(), timeout=WAIT)
+    everything.initial_metadata()
+    asking = new_session(stub, campaign, initial_message=ASKING)
+    command = f"answer with: obey session approve {asking} req_1"
+    told = (event for event in everything if event.session_id == asking and command in event.message)
+    check("whoever watches all sessions is told what waits and what answers it", next(told).new_status == pb.SESSION_STATUS_WORKING)
+    stop(stub, asking)
     named = new_session(stub, campaign, provider_config={"permission_mode": "autonomous"})
     check("a session's own mode goes first", list(send(stub, named))[-1].content == "done")
     config = obey.json("config", "show")

@@ -179,7 +179,7 @@ async fn an_agent_whose_folder_or_spool_is_gone_is_lost_and_no_other() -> Result
     let mut events = crew.clients().events.read_events(request).await?.into_inner();
     let ended = e2e::clients::wait_event(&mut events, "its end", |event| event.r#type == "turn_ended");
     let fields: Value = serde_json::from_str(&ended.await?.json)?;
-    assert_eq!(fields["text"], Value::from(sessions[2].story.text()));
+    assert_eq!(fields["text"], Value::from(sessions[2].story.answer()));
     drop(events);
     // A shim looks for its folder once a minute, and when it is asked to.
     processes::signal(shim, Signal::USR1);

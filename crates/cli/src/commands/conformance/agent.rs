@@ -21,6 +21,7 @@ pub(super) const NO_AGENT: &str = "the daemon offers no scripted agent";
 /// What the agent plays: words before a call, the call, and an answer of two parts with what it cost.
 pub(super) const SCRIPT: &str = r#"SCRIPT: [{"text": "I look. "}, {"tool": "Bash", "input": {"command": "ls"}, "result": "a.txt"},
     {"usage": {"input_tokens": 30, "output_tokens": 12}}, {"text": "There is "}, {"text": "one file."}]"#;
+const WORDS: &str = "I look. ";
 pub(super) const ANSWER: &str = "There is one file.";
 
 /// How long a daemon may take for one clause; some start an agent.
@@ -150,7 +151,7 @@ impl AgentProbe {
         let kinds = self.heard.iter().filter(|event| event.r#type() == local::ActivityType::Completion);
         let last = self.heard.last().cloned().unwrap_or_default();
         let tokens = (last.tokens_input, last.tokens_output);
-        require(kinds.count() == 1 && last.content.ends_with(ANSWER) && tokens == (30, 12), &last)
+        require(kinds.count() == 1 && last.content == ANSWER && tokens == (30, 12), &last)
     }
 
     fn calls(&self) -> Outcome {
@@ -203,7 +204,7 @@ impl AgentProbe {
                 other => is_over = matches!(other, Some(BetcodeEvent::TurnComplete(_))),
             }
         }
-        require(id != "B-16" || text.ends_with(ANSWER), &text)
+        require(id != "B-16" || text == format!("{WORDS}{ANSWER}"), &text)
     }
 
     /// Removes what was made, and sessions that others made.
