@@ -3,21 +3,28 @@
 
 use crate::any_event;
 use crate::event::EventKind;
+use crate::limits::EVENT_TEXT_MAX_BYTES;
+use crate::turn::EndReason;
 
-/// Collects the answer of a turn from its events.
-#[derive(Clone, Debug, Default)]
+/// Collects the answer of a turn from its events, as much of it as an event can hold.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerText {
     streamed: String,
+    is_cut: bool,
 }
 
 impl AnswerText {
     /// Takes an event of the turn into account.
     pub fn take(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::TextDelta { text, parent: None } => self.streamed.push_str(text),
+            EventKind::TextDelta { text, parent: None } => {
+                let room = EVENT_TEXT_MAX_BYTES.saturating_sub(self.streamed.len());
+                self.is_cut |= text.len() > room;
+                self.streamed.push_str(&text[..text.floor_char_boundary(room)]);
+            }
             // Text before a call is part of the work, not of the answer.
             EventKind::TurnStarted { .. } | EventKind::ToolStarted { parent: None, .. } => {
-                self.streamed.clear()
+                *self = Self::default();
             }
             any_event!(
                 life InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolStarted
@@ -31,13 +38,32 @@ impl AnswerText {
         let streamed = self.streamed.trim();
         let is_more = !streamed.is_empty() && reported.trim_end().ends_with(streamed);
         // An agent that streams nothing reports its answer only.
-        if is_more || streamed.contains(reported.trim()) { &self.streamed } else { reported }
+        if is_more || self.is_cut || streamed.contains(reported.trim()) { &self.streamed } else { reported }
+    }
+
+    /// Gives the end of a turn that the agent has answered its whole answer, so that every reader of it has the same one.
+    pub(crate) fn complete(&mut self, kind: &mut EventKind) {
+        let EventKind::TurnEnded { reason, text, .. } = kind else { return };
+        let answer = std::mem::take(self);
+        if matches!(reason, EndReason::Completed | EndReason::LimitReached | EndReason::Refused)
+            && answer.answer(text) != text
+        {
+            *text = answer.streamed;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_answer_is_cut_to_what_an_event_can_hold() {
+        let mut answer = AnswerText::default();
+        answer.take(&text(&"é".repeat(EVENT_TEXT_MAX_BYTES / 2)));
+        answer.take(&text("and more"));
+        assert_eq!(answer.answer("and more").len(), EVENT_TEXT_MAX_BYTES);
+    }
 
     fn text(text: &str) -> EventKind {
         EventKind::TextDelta { text: text.to_owned(), parent: None }

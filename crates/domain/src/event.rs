@@ -234,7 +234,7 @@ pub enum EventKind {
     TurnEnded {
         turn: TurnId,
         reason: EndReason,
-        /// The agent's final text of the turn, if it reports one.
+        /// The answer: what the agent said since its last call, or what it reports where it streamed nothing of it.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]

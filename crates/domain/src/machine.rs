@@ -22,6 +22,7 @@ pub use fork::Fork;
 use std::time::Duration;
 
 use crate::agent::{AgentEvent, AgentInput, Exit};
+use crate::answer::AnswerText;
 use crate::command::Command;
 use crate::error::{Error, ErrorCode};
 use crate::event::EventKind;
@@ -162,6 +163,8 @@ pub struct Machine {
     originals: Originals,
     /// The used-up budget that the session shares. Not rebuilt after a crash: the caller sets it before every input.
     shared: Option<UsedUpBudget>,
+    /// What the open turn has answered so far. Not rebuilt after a crash: the caller sets it before the turn's end.
+    answer: AnswerText,
 }
 
 /// The result of applying an input.
@@ -189,7 +192,13 @@ impl Machine {
             tool_deadline: None,
             originals: Originals::default(),
             shared: None,
+            answer: AnswerText::default(),
         }
+    }
+
+    /// Says what the open turn, which began under an earlier daemon, has answered so far.
+    pub fn set_answer(&mut self, answer: AnswerText) {
+        self.answer = answer;
     }
 
     /// Says which budget that the session shares is used up.
@@ -281,6 +290,8 @@ impl Transition<'_> {
             }
         }
         let machine = &mut *self.machine;
+        machine.answer.take(&kind);
+        machine.answer.complete(&mut kind);
         machine.originals.note(&machine.state, &kind, original.as_ref());
         machine.state.evolve(self.now, &kind);
         if let Some(original) = original {

@@ -77,9 +77,6 @@ pub const HELD_LINGER: Duration = Duration::from_secs(5);
 /// Bytes in flight to and from a helper process; beyond that its output stays in the spool.
 pub const HELD_PIPE_BYTES: usize = 64 * 1024;
 
-/// Final text of a turn that is read back from the journal; as much as providers repeat at a turn's end.
-pub const LAST_WORDS_MAX_BYTES: usize = 1024 * 1024;
-
 /// Bytes of a helper process's stderr that are kept to explain why it ended.
 pub const HELD_ERRORS_MAX_BYTES: usize = 4 * 1024;
 

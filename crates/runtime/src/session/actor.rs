@@ -316,11 +316,11 @@ impl Actor {
     /// spool position after it is on disk.
     async fn write_ingested(&mut self, ingested: Ingested) -> (StepPlan, bool) {
         let mut plan = StepPlan::default();
-        for (at, mut input) in ingested.inputs {
+        for (at, input) in ingested.inputs {
             if matches!(input, Input::Agent(AgentEvent::TurnEnded { .. })) {
                 self.decision(&mut plan).finish_texts(at);
             }
-            self.recall(&mut input, &plan).await;
+            self.recall(&input, &plan).await;
             self.decision(&mut plan).decide_unrefusable(at, input);
         }
         for bytes in ingested.replies {

@@ -391,7 +391,7 @@ fn an_agent_may_begin_a_turn_by_itself() {
         r#"turn 1 ""; RUNNING→WORKING
            nothing
            text "the build is done"
-           disarm interrupt; turn 1 completed; WORKING→RUNNING"#,
+           disarm interrupt; turn 1 completed "the build is done"; WORKING→RUNNING"#,
     );
 }
 

@@ -1,7 +1,8 @@
 //! Starts a session's agent, or recovers one that an earlier daemon left: greets it, catches up with its
 //! output, or gives it up. Locating its process and its spool is `launch`'s job.
 
-use domain::{ErrorCode, any_event};
+use domain::ErrorCode;
+use domain::answer::AnswerText;
 
 use super::super::carry;
 use super::super::scrubbing::SavedText;
@@ -78,22 +79,20 @@ impl Actor {
         self.take_at(now, Input::Reattached).await;
     }
 
-    /// Completes the final text of a turn from the journal. Needed if the agent does not repeat the text at
-    /// the turn's end and the codec, part of whose input came under an earlier daemon, does not have all of
-    /// it.
-    pub(super) async fn recall(&mut self, input: &mut Input, plan: &StepPlan) {
-        let Input::Agent(AgentEvent::TurnEnded { reason: EndReason::Completed, text, .. }) = input else {
-            return;
-        };
-        if self.inherited_turn.is_none() || self.inherited_turn != self.state.open_turn() || !text.is_empty()
+    /// Takes what a turn has answered from the journal before it ends, if it began under an earlier daemon.
+    pub(super) async fn recall(&mut self, input: &Input, plan: &StepPlan) {
+        if !matches!(input, Input::Agent(AgentEvent::TurnEnded { .. }))
+            || self.inherited_turn.is_none()
+            || self.inherited_turn != self.state.open_turn()
         {
             return;
         }
+        let mut answer = AnswerText::default();
         let mut cursor = self.stream.read_after(0);
         loop {
             match cursor.available().await {
                 Ok(events) if events.is_empty() => break,
-                Ok(events) => events.iter().for_each(|event| append_text(text, &event.kind)),
+                Ok(events) => events.iter().for_each(|event| answer.take(&event.kind)),
                 Err(error)
                     if error.code == ErrorCode::EventsExpired && cursor.skip_removed().await.is_ok() => {}
                 Err(error) => {
@@ -102,7 +101,8 @@ impl Actor {
                 }
             }
         }
-        plan.events.iter().for_each(|event| append_text(text, &event.kind));
+        plan.events.iter().for_each(|event| answer.take(&event.kind));
+        self.state.machine.set_answer(answer);
     }
 
     /// Relaunches an agent that ran inside the earlier daemon.
@@ -158,20 +158,4 @@ pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Pr
 pub(super) fn texts_of(saved: &Private, mark: &SpoolMark) -> Vec<SavedText> {
     let texts = carry::texts(&mark.carry);
     if texts.is_empty() { saved.texts.clone() } else { texts }
-}
-
-/// Appends an event's text to the final text, which restarts with every turn and every call.
-fn append_text(last: &mut String, event: &EventKind) {
-    match event {
-        EventKind::TurnStarted { .. } | EventKind::ToolStarted { .. } => last.clear(),
-        EventKind::TextDelta { text, parent: None }
-            if last.len() + text.len() <= limits::LAST_WORDS_MAX_BYTES =>
-        {
-            last.push_str(text);
-        }
-        any_event!(
-            life InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolProgress ToolFinished
-            request settings plan usage worker report
-        ) => {}
-    }
 }
