@@ -419,17 +419,22 @@ impl ConnectionContext {
     }
 
     /// Closes all sessions of this connection. Agents it started are stopped with it, unless another
-    /// connection uses them.
+    /// connection uses them. What the client asked of a session before it left is answered: a prompt that has not ended as
+    /// cancelled, and with `--keep` it is sent.
     async fn close(&self, ending: ConnectionEnding) {
         let talks: Vec<SessionStream> = self.talks().drain().map(|(_, talk)| talk).collect();
-        if ending == ConnectionEnding::Leave || self.defaults.keep {
+        if ending == ConnectionEnding::Leave {
             return;
         }
         let mut stops = JoinSet::new();
-        for talk in talks {
+        let keep = self.defaults.keep;
+        for mut talk in talks {
             let supervisor = self.supervisor.clone();
             stops.spawn(async move {
-                talk.hush("cancelled").await;
+                if keep {
+                    return talk.finish().await;
+                }
+                talk.conclude_or_hush("cancelled").await;
                 if talk.is_ours_alone() {
                     // An error means that the agent has already ended.
                     let _ended = supervisor.stop(talk.id(), StopMode::Now).await;

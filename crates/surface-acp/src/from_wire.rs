@@ -15,7 +15,11 @@ use crate::limits;
 /// Parses the parameters of a method; the error names the field.
 pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
-    serde_json::from_value(params).map_err(|error| RpcError::params(format!("params: {error}")))
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        // A field that is missing is named by the message.
+        let field = Some(error.path().to_string()).filter(|path| path != ".");
+        RpcError::params(format!("{}: {}", field.as_deref().unwrap_or("params"), error.inner()))
+    })
 }
 
 #[derive(Debug, Deserialize)]
@@ -401,6 +405,19 @@ mod tests {
         let sse: SessionParams =
             params(json!({"cwd": "/w", "mcpServers": [{"type": "sse", "name": "x", "url": "y"}]})).unwrap();
         assert!(sse.provider_config(ProviderKind::Codex).is_err());
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_refused_by_name() {
+        for (members, field) in [
+            (json!({"cwd": 5}), "cwd: invalid type"),
+            (json!({"cwd": "/w", "sessionId": []}), "sessionId: invalid type"),
+            (json!({"cwd": "/w", "permissionMode": {}}), "permissionMode: invalid type"),
+            (json!({}), "params: missing field `cwd`"),
+        ] {
+            let refused = params::<SessionParams>(members).unwrap_err();
+            assert!(refused.message.starts_with(field), "{}", refused.message);
+        }
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl SessionStream {
 
     /// Stops reading the client's messages and sets the stop reason of a pending prompt. Waits for a prompt
     /// that is being sent: no agent may start after all clients have left.
-    pub(super) async fn hush(&self, reason: &'static str) {
+    async fn hush(&self, reason: &'static str) {
         let mut open = self.shared.open.lock().await;
         if let Some(open) = open.as_mut() {
             open.ends_as = Some(reason);
@@ -218,6 +218,21 @@ impl SessionStream {
         self.said = None;
         // `await` fails only if the task panicked; then nothing is left to answer.
         let _broken = (&mut self.listening).await;
+    }
+
+    /// The same for a client that may not read any more: what cannot be answered in time is dropped.
+    pub(super) async fn conclude_or_hush(&mut self, reason: &'static str) {
+        let concluded = tokio::time::timeout(limits::ACP_LAST_ANSWERS_WAIT, self.conclude(reason)).await;
+        if concluded.is_err() {
+            self.hush(reason).await;
+        }
+    }
+
+    /// Handles the messages that are queued, and takes no more.
+    pub(super) async fn finish(&mut self) {
+        self.said = None;
+        // What takes longer is dropped, as for a client that does not read its answers.
+        let _late = tokio::time::timeout(limits::ACP_LAST_ANSWERS_WAIT, &mut self.listening).await;
     }
 
     /// Waits shortly until no prompt is pending. Its session has already ended.

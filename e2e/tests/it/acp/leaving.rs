@@ -52,6 +52,39 @@ async fn an_editor_that_leaves_right_behind_its_prompt_leaves_no_agent() -> Resu
 }
 
 #[tokio::test]
+async fn what_was_asked_before_the_input_ended_is_answered() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    for _ in 0..5 {
+        let mut editor = editor(&stage, &[]).await?;
+        let session = editor.open(&stage.world.project()).await?;
+        let mut asked = vec![editor.ask("session/new", json!({"cwd": stage.world.project(), "mcpServers": []})).await?];
+        asked.push(editor.ask("session/list", json!({})).await?);
+        let prompt = editor.prompt(&session, &script(SCRIPTED, "x", &json!([{"hang": true}]))).await?;
+        editor.hang_up();
+        ensure!(editor.ended().await?.success());
+        let answers = |id: &u64| editor.seen.iter().filter(|message| message["id"] == *id).collect::<Vec<_>>();
+        for id in &asked {
+            ensure!(answers(id).len() == 1 && answers(id)[0]["result"].is_object(), "{id}: {:?}", editor.seen);
+        }
+        let [answer] = answers(&prompt)[..] else { anyhow::bail!("{prompt}: {:?}", editor.seen) };
+        ensure!(answer["result"]["stopReason"] == "cancelled", "{answer}");
+        assert_no_agent(&stage).await?;
+    }
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_prompt_sent_right_before_the_input_ended_is_kept_where_that_is_wanted() -> Result<()> {
+    let stage = stage!(SCRIPTED);
+    let mut editor = editor(&stage, &["--keep"]).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    editor.prompt(&session, &script(SCRIPTED, "x", &json!([{"text": "finished alone"}]))).await?;
+    editor.close().await?;
+    stage.wait_for_text(&session, "finished alone").await?;
+    stage.close().await
+}
+
+#[tokio::test]
 async fn an_agent_that_ignores_sigterm_is_killed_within_the_time_of_a_stop() -> Result<()> {
     let stage = stage!(SCRIPTED);
     let mut editor = editor(&stage, &[]).await?;
