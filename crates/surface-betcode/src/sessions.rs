@@ -51,7 +51,7 @@ impl Betcode {
             cursor = self.supervisor.events_after(&id, newest).await?;
         }
         let replay = BetcodeReplay {
-            conversation: BetcodeProjector::new(&snapshot, worktree).into_stored(),
+            conversation: BetcodeProjector::new(&snapshot, worktree),
             after: request.from_sequence,
         };
         Ok(pump(cursor, replay, ReadUntil::Event(newest)))

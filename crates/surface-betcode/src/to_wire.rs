@@ -161,11 +161,6 @@ impl BetcodeProjector {
         }
     }
 
-    /// Returns the projector with requests as they were asked, whatever has become of them.
-    pub(super) fn into_stored(self) -> Self {
-        Self { settled: statuses::SettledRequests::default(), ..self }
-    }
-
     /// Appends the messages of one event. Before the end of a failed turn it adds an unnumbered error,
     /// because the end itself has no field for it; after an event that changes the agent's status, an unnumbered status.
     pub(super) fn take(&mut self, event: &Event, out: &mut Vec<pb::AgentEvent>) {

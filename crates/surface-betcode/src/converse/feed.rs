@@ -141,6 +141,6 @@ fn ended(reason: Option<Error>) -> FollowEnd {
 
 /// The reason of streams that end with the daemon.
 fn daemon_ends() -> Error {
-    let message = "the daemon ends; its agents go on, connect again to follow them";
+    let message = "the daemon ends; a session that it has not ended goes on, connect again to follow it";
     Error::new(ErrorCode::DaemonUnreachable, message)
 }

@@ -75,7 +75,7 @@ fn status(facts: &SessionFacts, at: Timestamp) -> (pb::AgentStatus, String) {
 }
 
 /// The requests of a session that were settled when its replay began.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SettledRequests {
     /// Events after this one are live.
     last_seq: u64,

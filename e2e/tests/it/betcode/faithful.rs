@@ -79,6 +79,12 @@ async fn the_status_tells_what_the_agent_does_and_a_replay_asks_nobody() -> Resu
     let request = later.permission().await?;
     ensure!(request.settled.starts_with("allowed once by "), "{request:?}");
     ensure!(request.description.contains("[settled: allowed once"), "{request:?}");
+    let replayed = super::talk::replayed(&stage.clients, talk.session(), 0).await?;
+    let marked = replayed.iter().find_map(|event| match &event.event {
+        Some(Body::PermissionRequest(request)) => Some(request),
+        _ => None,
+    });
+    ensure!(marked == Some(&request), "{marked:?}");
     // What is stored stays as it was heard.
     let stored = stored(&stage.clients, talk.session(), 0).await?;
     ensure!(stored.starts_with(&super::talk::numbered(&talk.heard)), "{stored:#?}");

@@ -203,10 +203,26 @@ pub(crate) fn numbered(events: &[pb::AgentEvent]) -> Vec<pb::AgentEvent> {
     events.iter().filter(|event| event.sequence > 0).cloned().collect()
 }
 
-/// Everything stored after a number.
-pub(crate) async fn stored(clients: &Clients, session: &str, from: u64) -> Result<Vec<pb::AgentEvent>> {
+/// Everything after a number as `ResumeSession` replays it.
+pub(crate) async fn replayed(clients: &Clients, session: &str, from: u64) -> Result<Vec<pb::AgentEvent>> {
     let request = pb::ResumeSessionRequest { session_id: session.into(), from_sequence: from };
     e2e::clients::collect(agents(clients).resume_session(request).await?.into_inner()).await
+}
+
+/// Everything stored after a number: what is replayed, without what it says of requests that were settled since.
+pub(crate) async fn stored(clients: &Clients, session: &str, from: u64) -> Result<Vec<pb::AgentEvent>> {
+    let mut events = replayed(clients, session, from).await?;
+    for event in &mut events {
+        let (text, settled) = match &mut event.event {
+            Some(Body::PermissionRequest(request)) => (&mut request.description, &mut request.settled),
+            Some(Body::UserQuestion(question)) => (&mut question.question, &mut question.settled),
+            _ => continue,
+        };
+        let mark = format!(" [settled: {settled}]");
+        *text = text.strip_suffix(mark.as_str()).unwrap_or(text).to_owned();
+        settled.clear();
+    }
+    Ok(events)
 }
 
 pub(crate) fn assert_increasing(events: &[pb::AgentEvent]) {
