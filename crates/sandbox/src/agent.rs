@@ -104,6 +104,9 @@ pub struct Walls {
 pub const READY_NAME: &str = "walls.ready";
 const BRIDGE_NAME: &str = "daemon.sock";
 
+/// The name of a file in that folder: why an agent was ended by its own walls, if it was.
+pub const UNPROTECTED_NAME: &str = "walls.unprotected";
+
 /// What the outer process says on the ready socket when the agent runs; anything else is why it does not.
 pub const READY: &str = "ready";
 

@@ -63,6 +63,8 @@ pub struct Running {
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
     last: Option<Report>,
+    /// What is said where the command's own words end, if a protected file may have been changed.
+    unprotected: Option<String>,
     tier: Tier,
     started: Instant,
     deadline: Instant,
@@ -144,6 +146,7 @@ pub(super) async fn start(
         stdout: Some(stdout),
         stderr: Some(stderr),
         last: None,
+        unprotected: None,
         tier,
         started: now,
         // The stage keeps the time, too, and should be the first to act.
@@ -296,6 +299,9 @@ impl Running {
             // The last report says that nothing is left of the command; the stage itself need not be waited for.
             let reported = self.reports.is_none() || self.last.is_some();
             if self.stdout.is_none() && self.stderr.is_none() && reported {
+                if let Some(text) = self.unprotected.take() {
+                    return Some(Output::Stderr(text.into_bytes()));
+                }
                 return Some(self.finish().await);
             }
             let wait = self.kill_by.unwrap_or(self.deadline);
@@ -328,6 +334,13 @@ impl Running {
         // The first word about the end counts; the stage's own end comes after it.
         if self.last.is_none() {
             self.last = serde_json::from_str(&line).ok();
+        }
+        if let Some(Report::Unprotected { path, why }) = &self.last {
+            tracing::warn!(path = %path.display(), why, "a command was ended: a protected file may have been changed");
+            self.unprotected = Some(format!(
+                "obey: {} {why}; the command was ended, since it could have written there. Look at the file before you go on\n",
+                path.display()
+            ));
         }
     }
 

@@ -101,3 +101,20 @@ pub const CPU_PERIOD_US: u64 = 100_000;
 /// defaults, so that sessions share evenly, however many processes each has.
 pub const SESSION_CPU_WEIGHT: u64 = 100;
 pub const SESSION_CPU_SHARES: u64 = 1_024;
+
+/// How long everything inside is stopped while a file is there that may be about to replace a protected one: git renames its lock
+/// within a millisecond, editors within some. An agent's own `git config` makes a lock too, and must not be stopped for long.
+pub const REPLACEMENT_WAIT: Duration = Duration::from_millis(200);
+
+/// How long a protected name may be absent before something is put there: editors move a file away before they write the new one.
+pub const ABSENT_WAIT: Duration = Duration::from_secs(1);
+
+/// How long the init waits for stopped processes to come out of the kernel; one that waits for a disk takes some milliseconds.
+pub const FREEZE_WAIT: Duration = Duration::from_millis(500);
+
+/// Changes of protected folders that are read at once and kept; more are treated as if they were lost.
+pub const GUARD_READ_BYTES: usize = 16 * 1024;
+pub const GUARD_EVENTS_MAX: usize = 4096;
+
+/// How often covers are looked at where the system cannot tell of changes: it counts watches for each user.
+pub const GUARD_STEP: Duration = Duration::from_millis(50);

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,8 @@ pub(crate) enum Report {
     Unstarted { errno: i32 },
     /// The command ended by itself. Always the last.
     Exited { code: i32, signal: i32 },
+    /// Everything was killed because a protected file may have been changed: which, and how. Always the last.
+    Unprotected { path: PathBuf, why: String },
     /// Everything was killed because its time was up. Always the last.
     Expired,
     /// Everything was killed because the daemon asked for it or went away. Always the last.

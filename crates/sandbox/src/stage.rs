@@ -6,6 +6,7 @@
 pub(crate) mod agent;
 mod confined;
 mod escape;
+mod guard;
 mod inner;
 mod keep;
 pub(super) mod landlock;
@@ -16,7 +17,7 @@ pub(crate) mod tidy;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -97,6 +98,10 @@ enum Wake {
     /// The daemon closed its side, or died.
     DaemonGone,
     Expired,
+    /// Something happened to a protected name.
+    Changed,
+    /// It is time to look at protected names.
+    Look,
 }
 
 impl Wake {
@@ -106,29 +111,45 @@ impl Wake {
     }
 }
 
-/// Waits until a child ends, the daemon wants no more, or the time is up. The clock starts when the daemon says how long.
-fn watch(control: &File, child: &OwnedFd, deadline: &mut Option<Instant>) -> io::Result<Wake> {
+/// Waits until a child ends, the daemon wants no more, the time is up or something is to be looked at. The clock starts when the
+/// daemon says how long.
+fn watch(
+    control: &File,
+    child: &OwnedFd,
+    deadline: &mut Option<Instant>,
+    changes: Option<BorrowedFd<'_>>,
+    look_at: Option<Instant>,
+) -> io::Result<Wake> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
+        let left = |at: Option<Instant>| at.map(|at| at.saturating_duration_since(Instant::now()));
+        let (until_end, until_look) = (left(*deadline), left(look_at));
+        if until_end.is_some_and(|left| left.is_zero()) {
             return Ok(Wake::Expired);
         }
-        let wait = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut fds = [PollFd::new(child, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+        let wait = until_end.into_iter().chain(until_look).min();
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        let mut fds = vec![PollFd::new(child, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+        fds.extend(changes.iter().map(|changes| PollFd::new(changes, PollFlags::IN)));
         match poll(&mut fds, wait.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        if !fds[0].revents().is_empty() {
+        let is_woken = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        if is_woken(2) {
+            return Ok(Wake::Changed);
+        }
+        if is_woken(0) {
             return Ok(Wake::ChildEnded);
         }
-        if !fds[1].revents().is_empty() {
+        if is_woken(1) {
             match time_given(control) {
                 Some(time) => *deadline = Instant::now().checked_add(time),
                 None => return Ok(Wake::DaemonGone),
             }
+        } else if look_at.is_some_and(|at| at <= Instant::now()) {
+            return Ok(Wake::Look);
         }
     }
 }

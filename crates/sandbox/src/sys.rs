@@ -149,14 +149,39 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Kills every process of this one's process namespace but itself. Does nothing outside such a namespace: there it would
-/// be everything of the user.
+/// Kills every process of this one's process namespace but itself.
 pub(crate) fn kill_all_others() {
+    signal_all_others(libc::SIGKILL);
+}
+
+/// Sends a signal to every process of this one's process namespace but itself. Does nothing, and says so, outside such a
+/// namespace: there it would be everything of the user.
+pub(crate) fn signal_all_others(signo: c_int) -> bool {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
-        return;
+        return false;
     }
     // SAFETY: plain call without pointers; an error means that there was nobody.
-    unsafe { libc::kill(-1, libc::SIGKILL) };
+    unsafe { libc::kill(-1, signo) };
+    true
+}
+
+/// Sends a signal to one process.
+pub(crate) fn signal_one(pid: pid_t, signo: c_int) {
+    if pid > 1 {
+        // SAFETY: plain call without pointers; an error means that it is gone.
+        unsafe { libc::kill(pid, signo) };
+    }
+}
+
+/// Asks for a lease for reading and gives it back: the kernel refuses (EAGAIN) while anybody has the file open for writing.
+pub(crate) fn try_read_lease(file: &OwnedFd) -> io::Result<()> {
+    // SAFETY: plain calls on an open descriptor, without pointers. Somebody who opens the file meanwhile makes the kernel send SIGIO,
+    // which is ignored from here on.
+    unsafe {
+        libc::signal(libc::SIGIO, libc::SIG_IGN);
+        check(libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK).into())?;
+        check(libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK).into()).map(drop)
+    }
 }
 
 /// Lets a signal pass unnoticed.

@@ -12,7 +12,7 @@ use rustix::process::{Signal, WaitOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::{BRIDGE_NAME, READY, READY_NAME, Reach, Walls, relay};
+use super::{BRIDGE_NAME, READY, READY_NAME, Reach, UNPROTECTED_NAME, Walls, relay};
 use crate::order::Report;
 use crate::protect::Placeholders;
 use crate::stage::agent::{self as stage, AgentStageInput};
@@ -203,7 +203,7 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
                     return None;
                 }
             }
-            watch(control, signals).await
+            watch(control, signals, folder).await
         }),
         Err(error) => {
             announce(folder, &format!("relay: {error}"));
@@ -225,7 +225,7 @@ fn attend(built: Built, folder: &Path) -> AgentEnd {
 }
 
 /// Passes signals on until the init process reports how the agent ended, or has died.
-async fn watch(control: UnixStream, signals: OwnedFd) -> Option<AgentEnd> {
+async fn watch(control: UnixStream, signals: OwnedFd, folder: &Path) -> Option<AgentEnd> {
     control.set_nonblocking(true).ok()?;
     let (mut read, mut write) = tokio::net::UnixStream::from_std(control).ok()?.into_split();
     // A signalfd: reads return whole records.
@@ -246,8 +246,22 @@ async fn watch(control: UnixStream, signals: OwnedFd) -> Option<AgentEnd> {
     }
     match serde_json::from_slice(&line) {
         Ok(Report::Exited { code, signal }) => Some(AgentEnd { code, signal }),
+        Ok(Report::Unprotected { path, why }) => {
+            note_unprotected(folder, &path, &why);
+            None
+        }
         _ => None,
     }
+}
+
+/// Leaves word for the daemon why the agent was ended.
+fn note_unprotected(folder: &Path, path: &Path, why: &str) {
+    let text = format!(
+        "{} {why}; the agent was ended, since it could have written there. Look at the file before you go on",
+        path.display()
+    );
+    // Nobody is left to be told of an error; the daemon sees that the agent was killed.
+    let _ = std::fs::write(folder.join(UNPROTECTED_NAME), text);
 }
 
 async fn next_signal(signals: &mut pipe::Receiver) -> u8 {

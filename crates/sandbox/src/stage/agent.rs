@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, WaitOptions};
 
+use super::guard::Guard;
 use super::{Fault, inner, landlock, namespaced, root, seccomp};
 use crate::order::{self, Plan, Report};
 use crate::sys::{self, Fork};
@@ -39,9 +40,9 @@ pub(crate) fn run(given: AgentStageInput, control: UnixStream, told: File) -> i3
         Err(_) => return 2,
     };
     match build(given, &control, told) {
-        Ok((child, ends)) => {
+        Ok((child, ends, guard)) => {
             drop(tell);
-            attend(&control, &ends, child);
+            attend(&control, &ends, child, guard);
             0
         }
         Err(fault) => {
@@ -51,7 +52,7 @@ pub(crate) fn run(given: AgentStageInput, control: UnixStream, told: File) -> i3
     }
 }
 
-fn build(given: AgentStageInput, control: &UnixStream, told: File) -> Result<(i32, OwnedFd), Fault> {
+fn build(given: AgentStageInput, control: &UnixStream, told: File) -> Result<(i32, OwnedFd, Guard), Fault> {
     let AgentStageInput { plan, command, working_dir, owner, listen } = given;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Fault::at("parent"))?;
     namespaced::map_user(owner).map_err(Fault::at("user namespace"))?;
@@ -63,20 +64,25 @@ fn build(given: AgentStageInput, control: &UnixStream, told: File) -> Result<(i3
     let filters = seccomp::of_agent().map_err(Fault::at("seccomp"))?;
     let laid = root::lay(&plan)?;
     drop(laid);
+    let protected = plan.agent.iter().flat_map(|agent| &agent.protected);
+    let mut guard = Guard::new(protected.map(|(folder, names)| (folder.as_os_str(), names.as_slice())))
+        .map_err(Fault::at("protected"))?;
+    // An agent lives long: without being told of changes it does not start.
+    guard.watch().map_err(Fault::at("inotify (fs.inotify.max_user_instances, max_user_watches)"))?;
     let ends = sys::child_ends().map_err(Fault::at("signals"))?;
     match sys::fork().map_err(Fault::at("fork"))? {
         Fork::Child => {
-            drop(ends);
+            drop((ends, guard));
             sys::exit_now(become_agent(&plan, &filters, &command, &working_dir, &told))
         }
         Fork::Parent(child) => {
             drop(told);
             super::release_outputs().map_err(Fault::at("outputs"))?;
             release_input().map_err(Fault::at("input"))?;
-            inner::bind_rights().and_then(|()| inner::drop_rights()).map_err(Fault::at("rights"))?;
+            inner::bind_rights().and_then(|()| inner::keep_guarding_rights()).map_err(Fault::at("rights"))?;
             let hidden = rustix::process::DumpableBehavior::NotDumpable;
             rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))?;
-            Ok((child, ends))
+            Ok((child, ends, guard))
         }
     }
 }
@@ -95,27 +101,38 @@ fn release_input() -> io::Result<()> {
 }
 
 /// Reaps and passes signals on until the agent ends or the outer process is gone; then ends the rest.
-fn attend(control: &UnixStream, ends: &OwnedFd, agent: i32) {
-    loop {
-        let mut fds = [PollFd::new(ends, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+fn attend(control: &UnixStream, ends: &OwnedFd, agent: i32, mut guard: Guard) {
+    // What was replaced before anybody was told of it.
+    let mut held = guard.check();
+    while held.is_ok() {
+        let mut fds = vec![PollFd::new(ends, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+        let changes = guard.changes();
+        fds.extend(changes.iter().map(|changes| PollFd::new(changes, PollFlags::IN)));
         match poll(&mut fds, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => break,
         }
-        if !fds[1].revents().is_empty() {
+        let woken: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if woken.get(2) == Some(&true) {
+            // First of all: every moment counts.
+            held = guard.handle();
+            continue;
+        }
+        if woken[1] {
             let mut byte = [0];
             match (&mut &*control).read(&mut byte) {
                 Ok(1) => sys::signal_group(agent, byte[0].into()),
                 _ => break,
             }
         }
-        if !fds[0].revents().is_empty() {
+        if woken[0] {
             let mut word = [0; size_of::<libc::signalfd_siginfo>()];
             let _ = rustix::io::read(ends, &mut word);
             while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
                 if pid.as_raw_nonzero().get() == agent {
                     namespaced::end_all();
+                    guard.clear();
                     order::report(control, &super::exited(status));
                     return;
                 }
@@ -123,6 +140,10 @@ fn attend(control: &UnixStream, ends: &OwnedFd, agent: i32) {
         }
     }
     namespaced::end_all();
+    guard.clear();
+    if let Err(breach) = held {
+        order::report(control, &breach.report());
+    }
 }
 
 /// The last steps: a session of its own, no rights, no new ones, Landlock, seccomp, its folder, and then the program.

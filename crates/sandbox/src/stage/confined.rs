@@ -52,7 +52,7 @@ fn die_with(parent: Pid) -> io::Result<()> {
 fn attend(control: &File, child: i32) -> Result<Report, Fault> {
     let child = super::pid(child).map_err(Fault::at("fork"))?;
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).map_err(Fault::at("pidfd"))?;
-    let wake = super::watch(control, &handle, &mut None).map_err(Fault::at("watch"))?;
+    let wake = super::watch(control, &handle, &mut None, None, None).map_err(Fault::at("watch"))?;
     let mut ended = None;
     if wake == Wake::ChildEnded {
         let waited =

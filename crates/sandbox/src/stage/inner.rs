@@ -183,6 +183,18 @@ pub(super) fn drop_rights() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives up every right for good but those by which the init keeps covers in place: to mount in its own namespaces, and to look
+/// at the processes in them.
+pub(super) fn keep_guarding_rights() -> io::Result<()> {
+    let kept = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: kept, permitted: kept, inheritable: none },
+    )?;
+    Ok(())
+}
+
 /// Finds the program in the `PATH` of the command and becomes it. Returns only on error.
 fn execute(order: &Order, argv: &[OsString]) -> io::Error {
     let Some(program) = argv.first() else { return io::Error::from_raw_os_error(libc::EINVAL) };

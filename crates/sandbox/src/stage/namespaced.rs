@@ -10,11 +10,12 @@ use std::time::Instant;
 use rustix::process::WaitOptions;
 use rustix::thread::CapabilitySet;
 
+use super::guard::Guard;
 use super::tidy::AfterCommand;
 use super::{Fault, StageInput, Wake, inner, root};
-use crate::Network;
 use crate::order::{self, Plan, Report};
 use crate::sys::{self, Fork};
+use crate::{Network, limits};
 
 /// What the stage is made into by its keeper.
 pub(super) const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
@@ -44,9 +45,12 @@ pub(super) fn run(given: StageInput) -> Result<Report, Fault> {
             drop((ordered, told));
             super::release_outputs().map_err(Fault::at("outputs"))?;
             inner::bind_rights().map_err(Fault::at("rights"))?;
-            let after = start(&laid, orders, hand_on)?;
-            let ended = attend(&control, &ends, child);
+            let (after, mut guard) = start(&laid, orders, hand_on)?;
+            let ended = attend(&control, &ends, child, &mut guard);
+            guard.clear();
             after.tidy();
+            // Its watches take the kernel longer to take apart than anybody should wait for.
+            std::mem::forget(guard);
             ended
         }
     }
@@ -73,40 +77,73 @@ fn prepare(plan: &Plan, groups: Vec<File>) -> Result<root::Laid, Fault> {
 }
 
 /// Waits for the order, completes the root and lets the process that becomes the command go on.
-fn start(laid: &root::Laid, orders: File, mut hand_on: impl Write) -> Result<AfterCommand, Fault> {
+fn start(laid: &root::Laid, orders: File, mut hand_on: impl Write) -> Result<(AfterCommand, Guard), Fault> {
     let message = order::receive(&orders).map_err(Fault::at("order"))?;
     drop(orders);
     let order = order::decode(&message).map_err(Fault::at("order"))?;
     laid.finish(&order)?;
-    inner::drop_rights().map_err(Fault::at("rights"))?;
+    let own = [(order.root.as_os_str(), order.protected.as_slice())];
+    let outside = order.protected_outside.iter();
+    let outside = outside.map(|(folder, names)| (folder.as_os_str(), names.as_slice()));
+    let mut guard = Guard::new(own.into_iter().chain(outside)).map_err(Fault::at("protected"))?;
+    // The system may have no more watches; then covers are looked at instead.
+    let _ = guard.watch();
+    inner::keep_guarding_rights().map_err(Fault::at("rights"))?;
     // What the init holds (the control socket) is nobody's business.
     let hidden = rustix::process::DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(hidden).map_err(Fault::at("hide"))?;
     // One that is gone has said why.
     let _ = hand_on.write_all(&message);
-    Ok(AfterCommand::of(&order))
+    Ok((AfterCommand::of(&order), guard))
 }
 
-/// Reaps everything that ends inside until the command itself does, its time is up or the daemon wants no more; then ends
-/// the rest. The end is reported when nothing is left, so that nobody has to wait for the namespaces to be taken apart.
-fn attend(control: &File, ends: &OwnedFd, child: i32) -> Result<Report, Fault> {
+/// Reaps everything that ends inside until the command itself does, its time is up, the daemon wants no more or a protected file may
+/// have been changed; then ends the rest. The end is reported when nothing is left, so that nobody has to wait for the
+/// namespaces to be taken apart.
+fn attend(control: &File, ends: &OwnedFd, child: i32, guard: &mut Guard) -> Result<Report, Fault> {
     let mut deadline: Option<Instant> = None;
-    loop {
-        let wake = super::watch(control, ends, &mut deadline).map_err(Fault::at("watch"))?;
-        if wake != Wake::ChildEnded {
-            end_all();
-            return Ok(wake.report());
-        }
-        // One word may stand for several ends.
-        let mut word = [0; size_of::<libc::signalfd_siginfo>()];
-        let _ = rustix::io::read(ends, &mut word);
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if pid.as_raw_nonzero().get() == child {
-                end_all();
-                return Ok(super::exited(status));
+    // Without being told of changes, covers are looked at from time to time.
+    let step = (guard.changes().is_none()).then_some(limits::GUARD_STEP);
+    let mut last = None;
+    while last.is_none() {
+        let look_at = step.map(|step| Instant::now() + step);
+        let wake = super::watch(control, ends, &mut deadline, guard.changes(), look_at);
+        let held = match wake.map_err(Fault::at("watch"))? {
+            Wake::Changed => guard.handle(),
+            Wake::Look => guard.check(),
+            Wake::ChildEnded => {
+                last = reap(ends, child);
+                Ok(())
             }
+            wake => {
+                last = Some(wake.report());
+                Ok(())
+            }
+        };
+        if let Err(breach) = held {
+            end_all();
+            return Ok(breach.report());
         }
     }
+    end_all();
+    // Something may have been replaced that nobody was told of.
+    if let Err(breach) = guard.check() {
+        return Ok(breach.report());
+    }
+    last.ok_or_else(|| Fault { step: "watch", error: io::ErrorKind::Other.into() })
+}
+
+/// Reaps what has ended; says how, if it was the command.
+fn reap(ends: &OwnedFd, child: i32) -> Option<Report> {
+    // One word may stand for several ends.
+    let mut word = [0; size_of::<libc::signalfd_siginfo>()];
+    let _ = rustix::io::read(ends, &mut word);
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        if pid.as_raw_nonzero().get() == child {
+            return Some(super::exited(status));
+        }
+    }
+    None
 }
 
 /// Kills and reaps every process of the namespace but this one. The kernel signals all of them at once, and what has

@@ -22,7 +22,7 @@ use crate::order::{AgentRoot, Order, Plan};
 use crate::sys;
 
 const NO_RIGHTS: Attr = Attr::MOUNT_ATTR_NOSUID.union(Attr::MOUNT_ATTR_NODEV);
-const READ_ONLY: Attr = NO_RIGHTS.union(Attr::MOUNT_ATTR_RDONLY);
+pub(super) const READ_ONLY: Attr = NO_RIGHTS.union(Attr::MOUNT_ATTR_RDONLY);
 
 /// What shows the machine or all its users in `/proc`, even read-only.
 const HIDDEN_IN_PROC: &[&str] = &[
@@ -470,7 +470,7 @@ fn protect(root: &OwnedFd, folder: &OsStr, names: &[OsString]) -> Result<(), Fau
 }
 
 /// Covers a path with itself. Something was put there; if it is gone, the command could make it.
-fn cover(folder: &OwnedFd, path: &Path, attributes: Attr) -> io::Result<()> {
+pub(super) fn cover(folder: &OwnedFd, path: &Path, attributes: Attr) -> io::Result<()> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve)?;

@@ -12,12 +12,12 @@ use sandbox::agent::{CopiedFile, Endpoint, Mount, ProtectedNames, Reach, WORD, W
 use crate::stage;
 
 /// A project beside another one, a home with a secret in it, and a folder for the run.
-struct Ground {
+pub(crate) struct Ground {
     dir: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["project", "other", "home/.ssh", "home/.agent", "run"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
@@ -28,7 +28,7 @@ impl Ground {
         Self { dir }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
@@ -49,7 +49,7 @@ impl Ground {
         }
     }
 
-    fn command(&self, walls: &Walls, script: &str) -> Command {
+    pub(crate) fn command(&self, walls: &Walls, script: &str) -> Command {
         let file = self.path("run/walls.json");
         std::fs::write(&file, serde_json::to_vec(walls).unwrap()).unwrap();
         let mut command = Command::new(stage());
@@ -64,7 +64,7 @@ impl Ground {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -170,7 +170,7 @@ fn of_a_copied_file_only_the_named_entries_are_seen() {
 
 impl Ground {
     /// Walls around a project with a repository, of which some names are protected, there or not.
-    fn protecting(&self) -> Walls {
+    pub(crate) fn protecting(&self) -> Walls {
         std::fs::create_dir_all(self.path("project/.git")).unwrap();
         std::fs::write(self.path("project/.git/config"), "mine").unwrap();
         std::fs::write(self.path("project/.there.json"), "mine").unwrap();
@@ -187,7 +187,7 @@ impl Ground {
         walls
     }
 
-    fn left_in(&self, folder: &str) -> Vec<String> {
+    pub(crate) fn left_in(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

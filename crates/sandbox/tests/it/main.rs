@@ -6,6 +6,7 @@ mod ahead;
 mod bombs;
 mod escape;
 mod git;
+mod replaced;
 mod running;
 mod within;
 
