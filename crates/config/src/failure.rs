@@ -261,6 +261,9 @@ fn hint_of(code: ErrorCode, message: &str) -> Option<String> {
         ErrorCode::OutOfMemory => {
             "what it used: obey session info ID; create one with more: obey session create --memory SIZE"
         }
+        ErrorCode::ProtectedFileChanged => {
+            "look at the file that is named before you go on; then start it again: obey session restart ID"
+        }
         ErrorCode::RateLimited => "wait, or use another model: obey session create --model MODEL",
         ErrorCode::DaemonUnreachable => "start it: obey serve --detach (what is wrong: obey doctor)",
         ErrorCode::AlreadyRunning => {

@@ -185,6 +185,9 @@ pub struct Exit {
     /// What it used, where that was measured.
     #[serde(default)]
     pub resources: Option<ResourceReport>,
+    /// Its walls ended it, because it could have changed a protected file: which, and how.
+    #[serde(default)]
+    pub unprotected: Option<String>,
 }
 
 impl Exit {

@@ -142,6 +142,8 @@ registry! {
     ModelUnsupported = 2003, Invalid, false, "Model not supported by provider";
     CreateFailed = 2004, Internal, false, "Session creation failed";
     SandboxFailed = 2005, State, false, "Campaign sandbox initialization failed";
+    /// The user replaced a protected file while an agent ran in the sandbox, and the agent may have written to it.
+    ProtectedFileChanged = 2006, State, false, "Protected file changed while an agent ran";
     SessionNotFound = 2010, NotFound, false, "Session not found";
     WrongState = 2011, State, false, "Session not in expected state";
     DeliveryFailed = 2012, Unavailable, true, "Message delivery failed";

@@ -222,8 +222,16 @@ impl Transition<'_> {
             message: exit.message.clone(),
             resources: exit.resources.clone().map(Box::new),
         });
+        let unprotected =
+            exit.unprotected.clone().map(|what| Error::new(ErrorCode::ProtectedFileChanged, what));
         match status {
-            Status::Stopping => self.finish_stop(),
+            Status::Stopping => {
+                if let Some(Error { code, message, .. }) = unprotected {
+                    self.record(EventKind::Notice { level: Level::Error, code: Some(code), message });
+                }
+                self.finish_stop();
+            }
+            _ if let Some(error) = unprotected => self.fail(error),
             Status::Running if exit.is_clean() => {
                 self.close_background();
                 self.change_status(Status::Stopped, "the agent left by itself");

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use domain::containment::AgentNetwork;
 use domain::{Error, ErrorCode};
-use sandbox::agent::{READY, READY_NAME, WORD, Walls};
+use sandbox::agent::{READY, READY_NAME, UNPROTECTED_NAME, WORD, Walls};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
 
@@ -63,6 +63,14 @@ pub(crate) async fn clear_placeholders(dir: &Path) {
     if let Err(error) = cleared {
         tracing::warn!(dir = %dir.display(), %error, "placeholders may be left in the project");
     }
+}
+
+/// Returns why an agent was ended by its own walls, if it was.
+pub(super) fn unprotected(dir: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    File::open(dir.join(UNPROTECTED_NAME)).ok()?.take(WORD_MAX_BYTES).read_to_string(&mut text).ok()?;
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn write(dir: &Path, walls: &Walls) -> io::Result<UnixListener> {

@@ -303,12 +303,12 @@ impl Guard {
             Finding::Suspicious(why) => Err(breach(&why)),
             Finding::RunsPrograms(keys) => {
                 let aside = judge::put_back(place, name, &path).map_or_else(
-                    |_| " It could not be put back: look at it before you use git there.".to_owned(),
+                    |_| "; it could not be put back: use no git there before you have looked at it".to_owned(),
                     |aside| {
-                        format!(" What it said is in {}; the former content was put back.", aside.display())
+                        format!("; what it said is in {}, and its former content was put back", aside.display())
                     },
                 );
-                Err(breach(&format!("got settings by which git runs programs ({keys}).{aside}")))
+                Err(breach(&format!("got settings by which git runs programs ({keys}){aside}")))
             }
         }
     }

@@ -439,3 +439,36 @@ macro_rules! inside {
 }
 inside!(real_claude, Claude, of_user_with_claude);
 inside!(real_codex, Codex, of_user_with_codex);
+
+/// Git and editors save by renaming, which takes the cover away in every namespace.
+#[tokio::test]
+async fn what_the_user_replaces_stays_protected_and_what_could_be_the_agents_work_ends_it() -> Result<()> {
+    let stage = hostile_stage().await?;
+    let project = stage.world.project();
+    let session = contained_session(&stage, "none").await?;
+    let git = |arguments: &[&str]| -> Result<()> {
+        let status = stage.world.command("git").args(arguments).current_dir(&project).status()?;
+        ensure!(status.success(), "git {arguments:?}: {status}");
+        Ok(())
+    };
+    git(&["config", "branch.main.description", "mine"])?;
+    git(&["remote", "add", "somewhere", "/nowhere"])?;
+    let said = run_as_agent(
+        &stage,
+        &session,
+        "for i in $(seq 500); do grep -q '/.git/config ro,' /proc/self/mountinfo && break; sleep 0.01; done; \
+         git config core.fsmonitor evil; echo '[core] fsmonitor = evil' >> .git/config || echo kept",
+    )
+    .await?;
+    ensure!(said.contains("kept"), "{said}");
+    let config = std::fs::read_to_string(project.join(".git/config"))?;
+    ensure!(config.contains("somewhere") && !config.contains("evil"), "{config}");
+    // Whether the agent or the user wrote that cannot be told.
+    git(&["config", "core.fsmonitor", "evil"])?;
+    stage.wait_for_status(&session, "FAILED").await?;
+    let why = stage.info(&session).await?.error_message;
+    ensure!(why.contains("OBEY-2006") && why.contains(".git/config got settings"), "{why}");
+    let config = std::fs::read_to_string(project.join(".git/config"))?;
+    ensure!(config.contains("somewhere") && !config.contains("evil"), "the former content is back: {config}");
+    stage.close().await
+}

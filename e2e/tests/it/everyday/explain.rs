@@ -14,7 +14,7 @@ async fn an_error_is_explained_without_a_daemon_and_near_codes_are_suggested() -
     assert!(page.stdout.contains("**What to do.**"), "{page:?}");
     let document = cli.json(&["explain", "2001"]).await?;
     assert_eq!(document["code"], "OBEY-2001");
-    let near = cli.run(&["explain", "OBEY-2006"]).await?;
+    let near = cli.run(&["explain", "OBEY-2007"]).await?;
     assert_eq!(near.code, Some(2), "{near:?}");
     assert!(near.stderr.contains("did you mean OBEY-200"), "{near:?}");
     let all = cli.ok(&["explain"]).await?;

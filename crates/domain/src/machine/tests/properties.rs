@@ -85,6 +85,7 @@ const LINES: &[&str] = &[
     "exit 1 bad",
     "exit signal 9",
     "exit oom 1",
+    "exit unprotected x",
     "oom 2",
     "timer start",
     "timer deadline",

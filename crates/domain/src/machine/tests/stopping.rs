@@ -18,6 +18,24 @@ fn an_agent_that_the_kernel_killed_for_memory_fails_with_that_reason() {
 }
 
 #[test]
+fn an_agent_that_could_have_changed_a_protected_file_fails_with_that_reason_also_while_it_is_stopped() {
+    check(
+        "given working
+         exit unprotected /p/.git/config was replaced",
+        r#"disarm all; agent killed 9; turn 1 interrupted error "OBEY-2006: /p/.git/config was replaced"
+           ; error OBEY-2006 "/p/.git/config was replaced"
+           ; WORKING→FAILED "OBEY-2006: /p/.git/config was replaced""#,
+    );
+    check(
+        "given running
+         stop now
+         exit unprotected /p/.git/config was replaced",
+        r#"disarm start; disarm deadline; RUNNING→STOPPING; ask to leave; arm ask 1.3s
+           disarm all; agent killed 9; error OBEY-2006 "/p/.git/config was replaced"; STOPPING→STOPPED"#,
+    );
+}
+
+#[test]
 fn a_stop_asks_then_terminates_then_kills() {
     check(
         "given running

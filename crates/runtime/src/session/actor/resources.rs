@@ -77,6 +77,7 @@ impl Actor {
 
     /// Adds to the end of an agent what it used, and that memory ran out where that was the cause.
     pub(super) async fn measured(&mut self, mut exit: Exit) -> Exit {
+        exit.unprotected = super::super::walls::unprotected(&self.run_dir());
         let newly = self.newly_killed();
         let Some(run) = self.memory.current() else { return exit };
         let report = run.report();

@@ -92,6 +92,9 @@ fn exit(text: &str) -> Exit {
     if word == "oom" {
         return Exit { signal: Some(9), out_of_memory: Some(out_of_memory(rest)), ..Exit::default() };
     }
+    if word == "unprotected" {
+        return Exit { signal: Some(9), unprotected: Some(rest.to_owned()), ..Exit::default() };
+    }
     Exit { code: word.parse().ok(), message: rest.to_owned(), ..Exit::default() }
 }
 
