@@ -7,6 +7,7 @@ mod fit;
 mod fork;
 mod grants;
 mod life;
+mod memory;
 mod observe;
 mod queue;
 mod requests;

@@ -8,7 +8,6 @@ use crate::command::StopMode;
 use crate::error::{Error, ErrorCode};
 use crate::event::{EventKind, Level};
 use crate::limits;
-use crate::resources::OutOfMemory;
 use crate::session::Status;
 use crate::turn::{COMPACT, EndReason, PendingPrompt};
 
@@ -251,22 +250,6 @@ impl Transition<'_> {
                 self.fail(error);
             }
         }
-    }
-
-    /// Tells that the kernel killed something the agent had started; the agent sees for itself what became of it.
-    pub(super) fn out_of_memory(&mut self, killed: OutOfMemory) {
-        if !self.state().status.has_agent() {
-            return;
-        }
-        let what = match killed.kills {
-            1 => "a process that the agent started was killed by the kernel".to_owned(),
-            kills => format!("{kills} processes that the agent started were killed by the kernel"),
-        };
-        self.record(EventKind::Notice {
-            level: Level::Warning,
-            code: Some(ErrorCode::OutOfMemory),
-            message: format!("{killed}: {what}"),
-        });
     }
 
     /// Does what the stop was for, now that the agent is gone.

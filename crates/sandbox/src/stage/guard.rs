@@ -303,9 +303,14 @@ impl Guard {
             Finding::Suspicious(why) => Err(breach(&why)),
             Finding::RunsPrograms(keys) => {
                 let aside = judge::put_back(place, name, &path).map_or_else(
-                    |_| "; it could not be put back: use no git there before you have looked at it".to_owned(),
+                    |_| {
+                        "; it could not be put back: use no git there before you have looked at it".to_owned()
+                    },
                     |aside| {
-                        format!("; what it said is in {}, and its former content was put back", aside.display())
+                        format!(
+                            "; what it said is in {}, and its former content was put back",
+                            aside.display()
+                        )
                     },
                 );
                 Err(breach(&format!("got settings by which git runs programs ({keys}){aside}")))
