@@ -62,7 +62,7 @@ pub enum MemoryCommand {
     },
     /// Fetch a small sentence model, so that more memories are found by meaning
     Setup {
-        /// A folder that has the model's files, or the address of a mirror [default: huggingface.co]
+        /// A folder that has the model's files, one of these files, or the address of a mirror [default: huggingface.co]
         #[arg(long, value_name = "FILE|URL")]
         from: Option<String>,
     },

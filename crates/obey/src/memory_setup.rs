@@ -15,7 +15,7 @@ pub(crate) async fn run(console: &mut Console, from: Option<String>) -> Result<E
     let data_dir =
         configured.map_or_else(|| console.paths.data_dir.clone(), |path| console.paths.expand(&path));
     let from = match from {
-        Some(from) if from.starts_with("http://") || from.starts_with("https://") => from,
+        Some(from) if ["http://", "https://", "file://"].iter().any(|kind| from.starts_with(kind)) => from,
         Some(folder) => console.folder.join(folder).to_string_lossy().into_owned(),
         None => setup::SOURCE.to_owned(),
     };
@@ -26,7 +26,8 @@ pub(crate) async fn run(console: &mut Console, from: Option<String>) -> Result<E
         if percent != shown {
             shown = percent;
             // The terminal is not worth failing for.
-            let _ = console.out.status(&format!("{name}: {percent} % of {} MB", all.div_ceil(1_000_000)));
+            let text = format!("{name} {} {percent} % of {} MB", bar(percent), all.div_ceil(1_000_000));
+            let _ = console.out.status(&text);
         }
     });
     let fetched = fetched.await;
@@ -44,10 +45,27 @@ pub(crate) async fn run(console: &mut Console, from: Option<String>) -> Result<E
     Ok(Exit::OK)
 }
 
+/// Draws how much is done.
+fn bar(percent: u64) -> String {
+    const CELLS: usize = 20;
+    let full = usize::try_from(percent.min(100)).unwrap_or(0) * CELLS / 100;
+    format!("[{}{}]", "#".repeat(full), "-".repeat(CELLS - full))
+}
+
 fn load(folder: &Path) -> Result<Embedder> {
     Embedder::from_folder(folder).map_err(failed)
 }
 
 fn failed(error: domain::Error) -> Failure {
     Failure::coded(error.code, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_bar_is_as_full_as_what_is_done() {
+        assert_eq!(super::bar(0), "[--------------------]");
+        assert_eq!(super::bar(49), "[#########-----------]");
+        assert_eq!(super::bar(100), "[####################]");
+    }
 }

@@ -27,13 +27,11 @@ pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
         }
     };
     let name = embedder.name();
+    // Words find most paraphrases, a model nearly all.
+    let hint = if has_model { "" } else { "; `obey memory setup` fetches a model that finds more (91 MB)" };
     match EmbeddingStatus::of_file(&data_dir.join("daemon.db"), &embedder) {
         Ok(Some(EmbeddingStatus { memories, waiting: 0, .. })) => {
-            let text = format!("{}, vectors by {name}", all(memories));
-            // Words find most paraphrases, a model nearly all.
-            let hint =
-                if has_model { "" } else { "; `obey memory setup` fetches a model that finds more (91 MB)" };
-            Finding::ok(CHECK, text + hint)
+            Finding::ok(CHECK, format!("{}, vectors by {name}{hint}", all(memories)))
         }
         Ok(Some(EmbeddingStatus { memories, waiting, .. })) => Finding::warning(
             CHECK,
@@ -42,7 +40,7 @@ pub(super) async fn examine(config: &Config, data_dir: &Path) -> Finding {
             ),
             "the daemon makes them when memories are next used; if they stay, its log says why",
         ),
-        Ok(None) => Finding::ok(CHECK, format!("no memories yet, vectors by {name}")),
+        Ok(None) => Finding::ok(CHECK, format!("no memories yet, vectors by {name}{hint}")),
         Err(error) => Finding::warning(CHECK, error.to_string(), "see the finding about the data folder"),
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::limits::{MODEL_FILE_MAX, MODEL_TEXT_FILE_MAX};
-use crate::vectors::Vector;
+use crate::vectors::{self, Vector};
 use encoder::Encoder;
 use pieces::Pieces;
 use tensors::Tensors;
@@ -106,7 +106,8 @@ impl Folder {
         let tensors = Tensors::read(&weights, MODEL_FILE_MAX).map_err(|why| unfit(&weights, &why))?;
         let called =
             path.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
-        let name = format!("folder:{called}:{}", tensors.fingerprint());
+        // The words are a part of the vector, see `Embedder::make`.
+        let name = format!("folder:{called}:{}+{}", tensors.fingerprint(), vectors::MODEL);
         let longest = sentences.max_seq_length.unwrap_or(usize::MAX).min(shape.max_position_embeddings);
         let encoder = Encoder::new(&shape, tensors).map_err(|why| unfit(&weights, &why))?;
         Ok(Self { name, pieces, encoder, first: pooling.pooling_mode_cls_token, longest })

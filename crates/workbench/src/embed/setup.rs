@@ -63,8 +63,8 @@ pub fn is_set_up(data_dir: &Path) -> bool {
     folder(data_dir).join(SETTINGS[0].0).is_file()
 }
 
-/// Fetches files from a folder or an address into a folder, and completes the model there. `progress` gets a file's name,
-/// the bytes that are there and those there will be.
+/// Fetches files from a folder, the folder of a file or an address into a folder, and completes the model there. `progress` gets
+/// a file's name, the bytes that are there and those there will be.
 pub async fn fetch(
     files: &[ModelFile],
     from: &str,
@@ -83,7 +83,9 @@ pub async fn fetch(
             let url = format!("{}/{}", from.trim_end_matches('/'), file.name);
             download(&url, &part, file, &mut progress).await?;
         } else {
-            let source = Path::new(from).join(file.name);
+            let path = Path::new(from.strip_prefix("file://").unwrap_or(from));
+            // Whoever names one of the files means the folder that has them all.
+            let source = if path.is_file() { path.with_file_name(file.name) } else { path.join(file.name) };
             let shown = source.display().to_string();
             tokio::fs::copy(&source, &part).await.map_err(|error| failed(&shown, &error))?;
             progress(file.name, file.bytes, file.bytes);

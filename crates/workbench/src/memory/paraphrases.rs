@@ -1,8 +1,20 @@
 //! Measures how often a paraphrase finds its memory: labelled sets from build errors, reviews and operations
 //! (`corpus/paraphrases`), each with a query that shares few words with its memory. The sets are measured, never tuned on;
-//! `tuning.txt` is for that.
+//! `tuning.txt` is for that. First and among ten, of 22 (the fifth and sixth of 24):
+//!
+//! | set | without a model | with the small model |
+//! |---|---|---|
+//! | build errors | 12, 21 | 14, 22 |
+//! | reviews | 7, 19 | 15, 21 |
+//! | operations | 14, 21 | 19, 22 |
+//! | mixed | 13, 21 | 17, 21 |
+//! | fifth | 18, 24 | 22, 24 |
+//! | sixth | 14, 23 | 18, 23 |
+//!
+//! The fifth and sixth were written before the ranking was read. Of 20, both together: 13.3 and 19.6 without a model (goal 12 and
+//! 16), 16.7 and 19.6 with it (goal 17 and 19).
 
-use super::tests::{NOW, bank, place};
+use super::tests::{NOW, bank_of, place};
 use super::*;
 use crate::place::Scope;
 
@@ -13,15 +25,12 @@ const SETS: &[(&str, &str)] = &[
     ("operations", include_str!("../../corpus/paraphrases/operations.txt")),
     ("mixed", include_str!("../../corpus/paraphrases/mixed.txt")),
     ("fifth", include_str!("../../corpus/paraphrases/fifth.txt")),
+    ("sixth", include_str!("../../corpus/paraphrases/sixth.txt")),
 ];
 
-/// Of each set of 22, at least this many are first and among ten.
-const FIRST_MIN: usize = 6;
-const AMONG_TEN_MIN: usize = 18;
-
 /// Stores a set and returns how many queries have their memory first, and among ten.
-async fn measure(set: &str) -> (usize, usize) {
-    let bank = bank().await;
+async fn measure(set: &str, embedder: &Embedder) -> (usize, usize) {
+    let bank = bank_of(embedder.clone()).await;
     let rows: Vec<Vec<&str>> = set.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     for row in &rows {
         let new = NewMemory {
@@ -52,18 +61,27 @@ async fn measure(set: &str) -> (usize, usize) {
     (first, among_ten)
 }
 
+/// Measures every set, and fails if one has fewer than these first or among ten.
+async fn require(embedder: &Embedder, first_min: usize, among_ten_min: usize) {
+    let mut missed = Vec::new();
+    for (name, set) in SETS {
+        let (first, among_ten) = measure(set, embedder).await;
+        let result = format!("{name}: {first} first, {among_ten} among ten of {}", set.lines().count());
+        println!("{result}");
+        if first < first_min || among_ten < among_ten_min {
+            missed.push(result);
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
 #[tokio::test]
 async fn paraphrases_find_their_memory_without_a_model() {
-    let mut results = Vec::new();
-    for (name, set) in SETS {
-        let (first, among_ten) = measure(set).await;
-        println!("{name}: {first} first, {among_ten} among ten of {}", set.lines().count());
-        results.push((name, first, among_ten));
-    }
-    for (name, first, among_ten) in results {
-        assert!(
-            first >= FIRST_MIN && among_ten >= AMONG_TEN_MIN,
-            "{name}: {first} first, {among_ten} among ten"
-        );
-    }
+    require(&Embedder::Words, 6, 18).await;
+}
+
+#[tokio::test]
+async fn real_model_paraphrases_find_their_memory_first() {
+    let Some(folder) = crate::embed::tests::folder() else { return };
+    require(&Embedder::from_folder(&folder).unwrap(), 13, 20).await;
 }

@@ -47,6 +47,7 @@ const BY_VECTOR: f32 = 0.85;
 const BY_WORDS: f32 = 0.15;
 const SIMILARITY_MIN: f32 = 0.12;
 const WORDS_SIMILARITY_MIN: f32 = 0.22;
+const MODEL_SIMILARITY_MIN: f32 = 0.16;
 const SCORE_MIN: f32 = 0.07;
 
 /// Qdrant normalizes vectors before it compares them; our rounded ones are slightly shorter or longer.
@@ -92,7 +93,12 @@ impl Memories {
 
 /// Returns from which similarity on two texts have something to do with each other, by vectors of this embedder.
 fn similarity_min(embedder: &str) -> f32 {
-    if embedder == vectors::MODEL { WORDS_SIMILARITY_MIN } else { SIMILARITY_MIN }
+    match embedder {
+        vectors::MODEL => WORDS_SIMILARITY_MIN,
+        // A model's vector and that of the words in one.
+        both if both.ends_with(vectors::MODEL) => MODEL_SIMILARITY_MIN,
+        _ => SIMILARITY_MIN,
+    }
 }
 
 /// Where vectors are.

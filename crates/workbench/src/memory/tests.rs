@@ -12,13 +12,21 @@ pub(super) const NOW: Timestamp = Timestamp(1_800_000_000_000_000);
 const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 
 async fn open(dir: tempfile::TempDir) -> Bank {
-    let store = Store::open(&dir.path().join("daemon.db")).unwrap();
-    tables::prepare(&store).await.unwrap();
-    Bank { dir, memories: Memories::new(store, Embedder::Words, None) }
+    open_with(dir, Embedder::Words).await
 }
 
-pub(super) async fn bank() -> Bank {
-    open(tempfile::tempdir().unwrap()).await
+async fn open_with(dir: tempfile::TempDir, embedder: Embedder) -> Bank {
+    let store = Store::open(&dir.path().join("daemon.db")).unwrap();
+    tables::prepare(&store).await.unwrap();
+    Bank { dir, memories: Memories::new(store, embedder, None) }
+}
+
+async fn bank() -> Bank {
+    bank_of(Embedder::Words).await
+}
+
+pub(super) async fn bank_of(embedder: Embedder) -> Bank {
+    open_with(tempfile::tempdir().unwrap(), embedder).await
 }
 
 pub(super) fn place(project: &str) -> WorkPlace {

@@ -79,6 +79,12 @@ async fn a_file_that_is_not_the_expected_one_is_refused_and_removed() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     std::fs::write(source.path().join("vocab.txt"), CONTENT).unwrap();
     fetch(&[FILE], from, dir.path(), |_, _, _| {}).await.unwrap();
+    // One of the files means their folder, with or without a scheme.
+    for from in [format!("{from}/vocab.txt"), format!("file://{from}")] {
+        let to = tempfile::tempdir().unwrap();
+        fetch(&[FILE], &from, to.path(), |_, _, _| {}).await.unwrap();
+        assert_eq!(std::fs::read(to.path().join("vocab.txt")).unwrap(), CONTENT);
+    }
     let missing = fetch(&[FILE], "/no/such/folder", &dir.path().join("x"), |_, _, _| {}).await.unwrap_err();
     assert!(missing.message.starts_with("from: /no/such/folder"), "{missing}");
 }
