@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_the_last_call_is_not_part_of_the_answer() {
+    fn text_before_the_last_call_is_not_part_of_the_answer() {
         let mut answer = AnswerText::default();
         answer.take(&text("I look. "));
         answer.take(&EventKind::ToolStarted {

@@ -7,7 +7,7 @@ use tonic::{Code, Response};
 use wire::obey::local::v1 as pb;
 use wire::obey::v1 as own;
 
-use crate::stage::{Agent, CAMPAIGN, Stage, fields, of_type, script, stage};
+use crate::stage::{Agent, CAMPAIGN, Stage, fields, of_type, process_scenarios, script, stage};
 
 async fn open() -> Result<Stage> {
     Stage::open(Agent::Scripted).await?.context("the scripted agent is part of the daemon")
@@ -297,5 +297,31 @@ async fn a_client_with_grpcs_own_limits_gets_past_the_longest_prompt_and_answer(
         .map(|event| fields(event)["text"].as_str().map_or(0, str::len))
         .sum();
     assert_eq!(said, 1_000_000);
+    stage.close().await
+}
+
+process_scenarios!(an_answer_of_several_parts_is_whole_for_every_reader);
+
+async fn an_answer_of_several_parts_is_whole_for_every_reader(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    let mut request = stage.new_session();
+    request.provider_config.insert("permission_mode".into(), "autonomous".into());
+    let id = stage.create_as(request).await?.id;
+    let steps = json!([
+        [{"text": "I look. "}, {"tool": "Bash", "input": {"command": "true"}, "result": "x"}],
+        [{"text": "Part one. "}, {"thinking": "more"}, {"text": "Part two."}],
+    ]);
+    let answer = "Part one. Part two.";
+    let events = stage.turn(&id, &script(agent, "first", &steps)).await?;
+    let last = events.last().context("no event")?;
+    ensure!(last.r#type() == pb::ActivityType::Completion && last.content == answer, "{last:?}");
+    let ended = stage.wait_for(&id, "turn_ended", |_| true).await?;
+    ensure!(ended["text"] == answer, "{ended}");
+    let quiet = stage.cli().ok(&["session", "send", "-q", &id, &script(agent, "second", &steps)]).await?;
+    ensure!(quiet.stdout.trim() == answer, "{quiet:#?}");
+    let select = "SELECT content FROM agent_activities WHERE activity_type = 'COMPLETION'";
+    let file = stage.world.path("data/obey/daemon.db");
+    let rows = std::process::Command::new("sqlite3").arg("-readonly").arg(file).arg(select).output()?;
+    ensure!(rows.stdout == format!("{answer}\n{answer}\n").as_bytes(), "{rows:?}");
     stage.close().await
 }

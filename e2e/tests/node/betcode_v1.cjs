@@ -169,7 +169,11 @@ async function converse() {
   const numbers = ben.numbered().map((event) => event.sequence);
   check("numbers grow", numbers.every((number, at) => at === 0 || number > numbers[at - 1]), numbers);
   const stored = await all(first.ResumeSession({ session_id }));
-  const plain = (events) => JSON.stringify(events);
+  const replayed = stored.flatMap((event) => (event.permission_request ? [event.permission_request.description] : []));
+  const isMarked = replayed.length > 0 && replayed.every((text) => text.includes("[settled: "));
+  check("a replay says what is settled", isMarked, replayed);
+  // What was heard does not say so yet.
+  const plain = (events) => JSON.stringify(events).replace(/ \[settled: [^\]]*\]/g, "").replace(/"settled":"[^"]*"/g, '""');
   check("what one heard is stored", plain(stored.slice(0, numbers.length)) === plain(ben.numbered()), stored);
   const both = anna.numbered();
   check("and so is what the other heard", plain(stored.slice(0, both.length)) === plain(both), both);

@@ -57,14 +57,20 @@ async fn what_was_asked_before_the_input_ended_is_answered() -> Result<()> {
     for _ in 0..5 {
         let mut editor = editor(&stage, &[]).await?;
         let session = editor.open(&stage.world.project()).await?;
-        let mut asked = vec![editor.ask("session/new", json!({"cwd": stage.world.project(), "mcpServers": []})).await?];
+        let mut asked =
+            vec![editor.ask("session/new", json!({"cwd": stage.world.project(), "mcpServers": []})).await?];
         asked.push(editor.ask("session/list", json!({})).await?);
         let prompt = editor.prompt(&session, &script(SCRIPTED, "x", &json!([{"hang": true}]))).await?;
         editor.hang_up();
         ensure!(editor.ended().await?.success());
-        let answers = |id: &u64| editor.seen.iter().filter(|message| message["id"] == *id).collect::<Vec<_>>();
+        let answers =
+            |id: &u64| editor.seen.iter().filter(|message| message["id"] == *id).collect::<Vec<_>>();
         for id in &asked {
-            ensure!(answers(id).len() == 1 && answers(id)[0]["result"].is_object(), "{id}: {:?}", editor.seen);
+            ensure!(
+                answers(id).len() == 1 && answers(id)[0]["result"].is_object(),
+                "{id}: {:?}",
+                editor.seen
+            );
         }
         let [answer] = answers(&prompt)[..] else { anyhow::bail!("{prompt}: {:?}", editor.seen) };
         ensure!(answer["result"]["stopReason"] == "cancelled", "{answer}");
