@@ -18,6 +18,10 @@ pub(crate) fn text(value: &Value) -> String {
 
 /// Removes control characters but line ends and tabs, and cuts.
 pub(crate) fn cleaned(text: &str, max: usize) -> String {
+    // Most texts are short and plain.
+    if text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return text.to_owned();
+    }
     let mut clean = String::new();
     for letter in text.chars() {
         if clean.len() + letter.len_utf8() > max {

@@ -28,7 +28,7 @@ use github::GitHub;
 use gitlab::GitLab;
 use http::Api;
 pub use instance::InstanceConfig;
-use instance::{Instance, Instances};
+use instance::{Instance, Instances, Located};
 pub use types::{
     ForgeKind, Issue, Job, JobLog, JobQuery, ListQuery, Listing, LogQuery, MergeRequest, NewMergeRequest,
     OpenedMergeRequest, Pipeline,
@@ -92,22 +92,21 @@ impl Forges {
         project: &str,
         remote: Option<&str>,
     ) -> Result<Box<dyn Forge>, Error> {
-        let (forges, project, remote) = (self.clone(), project.to_owned(), remote.map(str::to_owned));
-        // It may read a token and certificates from files.
-        let opened = tokio::task::spawn_blocking(move || forges.open_here(kind, &project, remote.as_deref()));
+        let located = self.0.instances.locate(kind, &project::named(project)?, remote)?;
+        let has_token = !matches!(located.instance.token, instance::TokenSource::File(_));
+        if has_token && self.known_client(&located.instance).is_some() {
+            return self.open_here(located);
+        }
+        let forges = self.clone();
+        // It reads a token or certificates from files.
+        let opened = tokio::task::spawn_blocking(move || forges.open_here(located));
         opened.await.unwrap_or_else(|error| {
             let failed = Error::new(ErrorCode::ForgeUnavailable, "an internal error");
             Err(failed.with_detail(error.to_string()))
         })
     }
 
-    fn open_here(
-        &self,
-        kind: Option<ForgeKind>,
-        project: &str,
-        remote: Option<&str>,
-    ) -> Result<Box<dyn Forge>, Error> {
-        let located = self.0.instances.locate(kind, &project::named(project)?, remote)?;
+    fn open_here(&self, located: Located) -> Result<Box<dyn Forge>, Error> {
         let client = self.client(&located.instance)?;
         let calls = Arc::clone(&self.0.calls);
         let api = Api::new(Arc::clone(&located.instance), client, &self.0.scrubber, calls)?;
@@ -123,18 +122,25 @@ impl Forges {
 
     /// Returns the client of a server. Only those of configured servers are kept: addresses that callers name are many.
     fn client(&self, instance: &Instance) -> Result<Client, Error> {
-        let key = format!("{} {}", instance.kind.name(), instance.base);
-        if let Some(client) = self.clients().get(&key) {
-            return Ok(client.clone());
+        if let Some(client) = self.known_client(instance) {
+            return Ok(client);
         }
         let client = http::client(instance)?;
         if self.0.instances.contains(instance) {
-            self.clients().insert(key, client.clone());
+            self.clients().insert(client_key(instance), client.clone());
         }
         Ok(client)
+    }
+
+    fn known_client(&self, instance: &Instance) -> Option<Client> {
+        self.clients().get(&client_key(instance)).cloned()
     }
 
     fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<String, Client>> {
         self.0.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn client_key(instance: &Instance) -> String {
+    format!("{} {}", instance.kind.name(), instance.base)
 }

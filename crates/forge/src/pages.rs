@@ -68,7 +68,7 @@ pub(crate) async fn rows(
         at.query_pairs_mut()
             .append_pair("per_page", &page_rows.to_string())
             .append_pair("page", &page.to_string());
-        let answer = api.get(&at).await?;
+        let mut answer = api.get(&at).await?;
         let given = header(&answer.headers, "x-per-page").filter(|given| (1..page_rows).contains(given));
         if let Some(given) = given.filter(|_| page == first && source.keep.is_none()) {
             // The server has smaller pages than were asked for: the first one is elsewhere.
@@ -80,9 +80,13 @@ pub(crate) async fn rows(
                 continue;
             }
         }
+        if source.keep.is_none() {
+            reading.told = header(&answer.headers, "x-total")
+                .or_else(|| answer.body["total_count"].as_u64().and_then(|total| u32::try_from(total).ok()));
+        }
         let found = match source.field {
-            Some(field) => &answer.body[field],
-            None => &answer.body,
+            Some(field) => answer.body.get_mut(field).map(Value::take).unwrap_or_default(),
+            None => answer.body,
         };
         let Value::Array(found) = found else {
             return Err(api.unavailable(&format!(
@@ -90,12 +94,8 @@ pub(crate) async fn rows(
                 api.instance.kind.title()
             )));
         };
-        if source.keep.is_none() {
-            reading.told = header(&answer.headers, "x-total")
-                .or_else(|| answer.body["total_count"].as_u64().and_then(|total| u32::try_from(total).ok()));
-        }
         let next = next_page(&answer.headers, page);
-        let kept = found.iter().filter(|row| source.keep.is_none_or(|keep| keep(row)));
+        let kept = found.into_iter().filter(|row| source.keep.is_none_or(|keep| keep(row)));
         if reading.take(kept, &mut skip, window.limit) {
             break;
         }
@@ -120,13 +120,13 @@ struct Reading {
 
 impl Reading {
     /// Takes the rows of a page; true: there are enough and at least one more is known.
-    fn take<'a>(&mut self, rows: impl Iterator<Item = &'a Value>, skip: &mut u32, limit: u32) -> bool {
+    fn take(&mut self, rows: impl Iterator<Item = Value>, skip: &mut u32, limit: u32) -> bool {
         for row in rows {
             if *skip > 0 {
                 *skip -= 1;
                 self.skipped += 1;
             } else if self.items.len() < limit as usize {
-                self.items.push(row.clone());
+                self.items.push(row);
             } else {
                 self.is_more = true;
                 return true;
