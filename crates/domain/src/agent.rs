@@ -84,6 +84,8 @@ pub enum AgentEvent {
         usage: Usage,
         context_tokens: Option<u64>,
         context_window: Option<u64>,
+        /// The call that started the worker which used it.
+        parent: Option<CallId>,
     },
     Compacted {
         tokens_before: Option<u64>,

@@ -305,6 +305,9 @@ pub enum EventKind {
         context_tokens: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context_window: Option<u64>,
+        /// The call that started the worker inside the agent which used it; none: the agent itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<CallId>,
     },
     Compacted {
         #[serde(default, skip_serializing_if = "Option::is_none")]

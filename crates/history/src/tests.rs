@@ -275,6 +275,7 @@ async fn usage_is_summed_up_by_time_and_a_missing_cost_is_not_0() {
         usage: Usage { input_tokens, output_tokens: 1, cost_micro_usd, ..Usage::default() },
         context_tokens: None,
         context_window: None,
+        parent: None,
     };
     let model = EventKind::ModelChanged { model: "opus".to_owned() };
     world.append(key, 1, vec![used(10, 0), model, used(20, 500)]).await;

@@ -91,11 +91,9 @@ fn lines(conversation: &Conversation<'_>, events: &[Arc<Event>]) -> String {
 
 /// Returns what a call returned.
 fn result_of(call: &CallId, events: &[Arc<Event>]) -> Option<(bool, String)> {
-    events.iter().find_map(|event| match &event.kind {
-        EventKind::ToolFinished { call: ended, ok, output, .. } if ended == call => {
-            Some((*ok, output.clone()))
-        }
-        _ => None,
+    events.iter().find_map(|event| {
+        let EventKind::ToolFinished { call: ended, ok, output, .. } = &event.kind else { return None };
+        (ended == call).then(|| (*ok, output.clone()))
     })
 }
 

@@ -177,11 +177,15 @@ pub(super) struct CodexSubagent {
     /// The turn it works for was interrupted, and it must end.
     #[serde(default)]
     pub(super) is_cut: bool,
+    /// The last it said, which is its result when it ends.
+    #[serde(default)]
+    pub(super) said: String,
 }
 
 impl CodexSubagent {
     fn new(call: CallId) -> Self {
-        Self { call, counted: Usage::default(), turn: String::new(), has_begun: false, is_cut: false }
+        let (turn, said) = (String::new(), String::new());
+        Self { call, counted: Usage::default(), turn, has_begun: false, is_cut: false, said }
     }
 }
 

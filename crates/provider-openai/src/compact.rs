@@ -125,7 +125,7 @@ impl OpenaiWorker {
                     };
                     if let Some(used) = used {
                         let (context_tokens, context_window) = (None, Some(self.window()));
-                        self.emit(AgentEvent::Usage { usage: used.usage, context_tokens, context_window }).await?;
+                        self.emit(AgentEvent::Usage { usage: used.usage, context_tokens, context_window, parent: None }).await?;
                     }
                     return Ok(Ok(text));
                 }

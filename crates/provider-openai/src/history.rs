@@ -341,6 +341,7 @@ mod tests {
             usage: domain::Usage::default(),
             context_tokens: None,
             context_window: None,
+            parent: None,
         };
         let expected = [
             user("go"),

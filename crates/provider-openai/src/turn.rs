@@ -340,6 +340,7 @@ impl OpenaiWorker {
                     usage: used.usage,
                     context_tokens: Some(used.context_tokens),
                     context_window: Some(self.window()),
+                    parent: None,
                 })
                 .await
             }

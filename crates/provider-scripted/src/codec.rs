@@ -113,7 +113,7 @@ fn event(say: FromScriptedAgent) -> AgentEvent {
         FromScriptedAgent::Withdrew { id } => AgentEvent::Withdrew { native: id },
         FromScriptedAgent::Todos { todos } => AgentEvent::Todos(todos),
         FromScriptedAgent::Usage { usage } => {
-            AgentEvent::Usage { usage, context_tokens: None, context_window: None }
+            AgentEvent::Usage { usage, context_tokens: None, context_window: None, parent: None }
         }
         FromScriptedAgent::PlanMode { on } => AgentEvent::PlanMode(on),
         FromScriptedAgent::Compacted { before, after, summary } => {

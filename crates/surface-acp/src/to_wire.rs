@@ -166,7 +166,7 @@ impl UpdateProjector {
                 let update = self.available_commands();
                 self.update(&update, out);
             }
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
+            EventKind::UsageReported { usage, context_tokens, context_window, .. } => {
                 self.usage.add(usage);
                 self.context = (context_tokens.or(self.context.0), context_window.or(self.context.1));
                 if let Some(update) = self.used() {

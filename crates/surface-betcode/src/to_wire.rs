@@ -130,6 +130,8 @@ pub(super) struct BetcodeProjector {
     turn_began: Option<Timestamp>,
     compacting: bool,
     calls: HashMap<CallId, (Timestamp, Option<CallId>)>,
+    /// The calls that started the workers inside the agent.
+    workers: HashMap<String, CallId>,
     status: pb::AgentStatus,
     /// The status the client was told last.
     told: pb::AgentStatus,
@@ -152,6 +154,7 @@ impl BetcodeProjector {
             turn_began: None,
             compacting: false,
             calls: HashMap::new(),
+            workers: HashMap::new(),
             status: pb::AgentStatus::Idle,
             told: pb::AgentStatus::Idle,
             automatic: HashSet::new(),
@@ -188,7 +191,9 @@ impl BetcodeProjector {
     /// Returns the call that an event belongs to, for events of agents within the agent.
     fn parent(&self, kind: &EventKind) -> Option<CallId> {
         match kind {
-            EventKind::TextDelta { parent, .. } | EventKind::ToolStarted { parent, .. } => parent.clone(),
+            EventKind::TextDelta { parent, .. }
+            | EventKind::ToolStarted { parent, .. }
+            | EventKind::UsageReported { parent, .. } => parent.clone(),
             EventKind::ToolFinished { call, .. } => {
                 self.calls.get(call).and_then(|(_, parent)| parent.clone())
             }
@@ -196,9 +201,12 @@ impl BetcodeProjector {
                 permission.parent.clone()
             }
             EventKind::WorkerStarted { call, .. } => call.clone(),
+            EventKind::WorkerProgressed { worker, .. } | EventKind::WorkerFinished { worker, .. } => {
+                self.workers.get(worker).cloned()
+            }
             any_event!(
                 life turn ThinkingDelta ToolProgress RequestOpened RequestSettled GrantsChanged settings plan
-                usage WorkerProgressed WorkerFinished report
+                Compacted report
             ) => None,
         }
     }
@@ -225,7 +233,7 @@ impl BetcodeProjector {
             }
             EventKind::ModeChanged { mode } => self.mode(*mode == Mode::Plan),
             EventKind::PlanModeChanged { on } => self.mode(*on),
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
+            EventKind::UsageReported { usage, context_tokens, context_window, .. } => {
                 self.context = (context_tokens.or(self.context.0), context_window.or(self.context.1));
                 Some(self.usage(at, usage))
             }
@@ -239,10 +247,12 @@ impl BetcodeProjector {
                 Some(error(&Error::new(code, message), Severity::Inline))
             }
             EventKind::Notice { message, .. } => Some(self.status_message(message.clone())),
-            EventKind::WorkerStarted { title, .. } => {
+            EventKind::WorkerStarted { worker, call, title } => {
+                self.workers.extend(call.clone().map(|call| (worker.clone(), call)));
                 Some(self.status_message(format!("worker started: {title}")))
             }
-            EventKind::WorkerFinished { summary, .. } => {
+            EventKind::WorkerFinished { worker, summary, .. } => {
+                self.workers.remove(worker);
                 Some(self.status_message(format!("worker finished: {summary}")))
             }
             EventKind::InputHolderChanged { holder } => Some(self.status_message(match holder {

@@ -50,7 +50,7 @@ pub(super) fn agent_events(
     if !usage.is_empty() {
         // Before the end of a turn, so that it counts as the turn's.
         let at = events.iter().position(|event| matches!(event, AgentEvent::TurnEnded { .. }));
-        let reported = AgentEvent::Usage { usage, context_tokens: None, context_window: None };
+        let reported = AgentEvent::Usage { usage, context_tokens: None, context_window: None, parent: None };
         events.insert(at.unwrap_or(events.len()), reported);
     }
     Ok(events)

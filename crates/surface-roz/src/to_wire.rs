@@ -177,7 +177,7 @@ impl RozProjector {
             }
             EventKind::ToolFinished { .. } => self.active_again(event.at, out),
             EventKind::RequestOpened { .. } | EventKind::RequestSettled { .. } => self.request(event, out),
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
+            EventKind::UsageReported { usage, context_tokens, context_window, .. } => {
                 self.usage.add(usage);
                 self.context.0 = context_tokens.or(self.context.0);
                 self.context.1 = self.context.1.or(*context_window);

@@ -223,7 +223,7 @@ impl Step<'_> {
                 header.commands = commands.iter().map(|command| command.name.clone()).collect();
             }
             EventKind::InputHolderChanged { holder } => header.input_holder.clone_from(holder),
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
+            EventKind::UsageReported { usage, context_tokens, context_window, .. } => {
                 header.usage.get_or_insert_default().add(usage);
                 header.context_tokens = context_tokens.or(header.context_tokens);
                 header.context_window = context_window.or(header.context_window);

@@ -49,8 +49,19 @@ async fn a_background_workers_request_outlives_turns_and_its_call_is_recorded() 
     let call = calls.iter().find(|call| call["tool"] == "Bash").expect("the worker's call is recorded");
     assert!(call["parent"].is_string(), "{call}");
     stage.wait_for(&id, "tool_finished", |end| end["call"] == call["call"] && end["ok"] == true).await?;
+    used_by_worker(&stage, &id, &call["parent"]).await?;
     assert_eq!(of_type(&stage, &id, "unparsed").await?, [] as [Value; 0]);
     stage.close().await
+}
+
+/// What a worker used is told as its own, and what the agent itself used is not.
+async fn used_by_worker(stage: &Stage, id: &str, parent: &Value) -> Result<()> {
+    let used = of_type(stage, id, "usage_reported").await?;
+    let (of_worker, own): (Vec<&Value>, Vec<&Value>) =
+        used.iter().partition(|used| &used["parent"] == parent);
+    assert!(of_worker.iter().any(|used| used["input_tokens"].as_u64() > Some(0)), "{used:?}");
+    assert!(!own.is_empty() && own.iter().all(|used| used["parent"].is_null()), "{used:?}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -93,7 +104,8 @@ async fn a_sub_agent_of_codex_asks_and_works_between_turns() -> Result<()> {
     assert!(!stage.world.project().join("sub3.txt").exists());
     stage.decide(&id, &request.id, own::Decision::AllowOnce).await?;
     poll("the file", || stage.world.project().join("sub3.txt").exists().then_some(())).await?;
-    stage.wait_for(&id, "worker_finished", |event| event["ok"] == true).await?;
+    let end = stage.wait_for(&id, "worker_finished", |event| event["ok"] == true).await?;
+    assert_eq!(end["summary"], "sub done");
     let calls = of_type(&stage, &id, "tool_started").await?;
     let own: Vec<&Value> =
         calls.iter().filter(|call| call["input"].to_string().contains("sub3.txt")).collect();
@@ -103,6 +115,7 @@ async fn a_sub_agent_of_codex_asks_and_works_between_turns() -> Result<()> {
     let ends: Vec<&Value> = ends.iter().filter(|end| end["call"] == call["call"]).collect();
     let [end] = ends.as_slice() else { panic!("it ends once: {ends:?}") };
     assert!(end["ok"] == true && end["output"] == "", "it is not said to go on in the background: {end}");
+    used_by_worker(&stage, &id, &call["parent"]).await?;
     assert_eq!(of_type(&stage, &id, "unparsed").await?, [] as [Value; 0]);
     stage.close().await
 }
@@ -162,6 +175,8 @@ async fn a_betcode_client_is_asked_and_told_of_a_worker_between_turns() -> Resul
     let ended = |body: &BetcodeBody| matches!(body, BetcodeBody::ToolCallResult(end) if end.tool_id == call);
     let end = talk.until("the end of the call", ended).await?;
     assert_eq!(end.parent_tool_use_id, parent);
+    let is_end = |body: &BetcodeBody| matches!(body, BetcodeBody::StatusChange(change) if change.message.starts_with("worker finished"));
+    assert_eq!(talk.until("the end of the worker", is_end).await?.parent_tool_use_id, parent);
     poll("the file", || stage.world.project().join("sub6.txt").exists().then_some(())).await?;
     stage.close().await
 }

@@ -227,8 +227,8 @@ impl Transition<'_> {
             // Without an evaluation it is unknown what the rules say, so a person is asked.
             AgentEvent::Checks { native, ask } => self.asked(native, RequestSubject::Permission(ask)),
             AgentEvent::Withdrew { native } => self.withdrew(&native),
-            AgentEvent::Usage { usage, context_tokens, context_window } => {
-                self.record(EventKind::UsageReported { usage, context_tokens, context_window });
+            AgentEvent::Usage { usage, context_tokens, context_window, parent } => {
+                self.record(EventKind::UsageReported { usage, context_tokens, context_window, parent });
                 self.check_budget();
             }
             AgentEvent::Broken { code, message } => self.agent_broke(code, message),

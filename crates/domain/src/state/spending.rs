@@ -36,7 +36,7 @@ impl State {
     /// Applies events of what the session spends and may spend, and of what is planned for it.
     pub(super) fn evolve_spending(&mut self, at: Timestamp, kind: &EventKind) {
         match kind {
-            EventKind::UsageReported { usage, context_tokens, context_window } => {
+            EventKind::UsageReported { usage, context_tokens, context_window, .. } => {
                 self.usage.add(usage);
                 self.context_tokens = context_tokens.or(self.context_tokens);
                 self.context_window = context_window.or(self.context_window);

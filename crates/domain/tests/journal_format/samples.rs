@@ -71,6 +71,13 @@ fn plans() -> Vec<EventKind> {
             usage: Usage { input_tokens: 10, estimated_micro_usd: 12, ..Usage::default() },
             context_tokens: None,
             context_window: None,
+            parent: None,
+        },
+        EventKind::UsageReported {
+            usage: Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() },
+            context_tokens: None,
+            context_window: None,
+            parent: Some(CallId::new("call_1")),
         },
     ]
 }
@@ -318,6 +325,7 @@ fn reports() -> Vec<EventKind> {
             },
             context_tokens: Some(1_190),
             context_window: Some(200_000),
+            parent: None,
         },
         EventKind::Compacted {
             tokens_before: Some(150_000),

@@ -114,6 +114,11 @@ fn count(state: &mut Revisioned<AcpState>, said: &v1::PromptResponse, out: &mut 
         Usage { input_tokens: used, ..Usage::default() }
     };
     if !usage.is_empty() {
-        out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+        out.events.push(AgentEvent::Usage {
+            usage,
+            context_tokens: None,
+            context_window: None,
+            parent: None,
+        });
     }
 }

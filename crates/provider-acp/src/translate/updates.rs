@@ -261,5 +261,10 @@ fn usage(state: &mut Revisioned<AcpState>, update: &UsageUpdate, out: &mut Decod
     let cost = amount.map_or(state.cost, |amount| (amount * 1e6) as u64);
     let usage = Usage { cost_micro_usd: cost.saturating_sub(state.cost), ..Usage::default() };
     state.cost = cost;
-    out.events.push(AgentEvent::Usage { usage, context_tokens: Some(used), context_window: size });
+    out.events.push(AgentEvent::Usage {
+        usage,
+        context_tokens: Some(used),
+        context_window: size,
+        parent: None,
+    });
 }

@@ -128,6 +128,11 @@ fn count(
     }
     if !usage.is_empty() || context.is_some() {
         let context_window = context.and(state.context_window);
-        out.events.push(AgentEvent::Usage { usage, context_tokens: context, context_window });
+        out.events.push(AgentEvent::Usage {
+            usage,
+            context_tokens: context,
+            context_window,
+            parent: parent.cloned(),
+        });
     }
 }

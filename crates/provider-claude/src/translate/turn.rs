@@ -267,6 +267,7 @@ fn settle_usage(state: &mut Revisioned<ClaudeState>, value: &Value, out: &mut De
             usage,
             context_tokens: state.context_tokens,
             context_window: state.context_window,
+            parent: None,
         });
     }
 }

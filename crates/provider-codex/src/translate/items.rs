@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::state::{CodexState, CodexTurn};
 use super::{NotificationScope, parent, tools, whose};
-use crate::limits::{OPEN_CALLS_MAX, PLAN_MAX_CHARS, TITLE_MAX_CHARS};
+use crate::limits::{MESSAGE_MAX_CHARS, OPEN_CALLS_MAX, PLAN_MAX_CHARS, TITLE_MAX_CHARS};
 use provider_common::json_fields::Look;
 use provider_common::text::{cut, one_line};
 
@@ -83,6 +83,11 @@ pub(super) fn completed(state: &mut Revisioned<CodexState>, params: &Value, out:
     let Ok(parent) = parent(state, params) else { return };
     let item = params.under("item");
     let told = state.streamed.remove(item.text("id"));
+    if item.text("type") == "agentMessage"
+        && let Some(worker) = state.workers.get_mut(params.text("threadId"))
+    {
+        worker.said = cut(item.text("text"), MESSAGE_MAX_CHARS);
+    }
     match item.text("type") {
         "agentMessage" | "exitedReviewMode" if !told => {
             let text = format!("{}{}", item.text("text"), item.text("review"));
@@ -156,10 +161,10 @@ fn worker(state: &mut Revisioned<CodexState>, item: &Value, out: &mut Decoded) {
             out.events.push(AgentEvent::ToolFinished { call, ok: true, output: String::new() });
             begin_worker(state, thread, id, path, out);
         }
-        kind @ ("completed" | "interrupted") if state.workers.contains_key(thread) => {
-            let worker = thread.to_owned();
-            let ok = kind == "completed";
-            out.events.push(AgentEvent::WorkerFinished { worker, ok, summary: String::new() });
+        kind @ ("completed" | "interrupted") => {
+            let Some(found) = state.workers.get_mut(thread) else { return };
+            let (worker, summary) = (thread.to_owned(), std::mem::take(&mut found.said));
+            out.events.push(AgentEvent::WorkerFinished { worker, ok: kind == "completed", summary });
         }
         _ => {}
     }

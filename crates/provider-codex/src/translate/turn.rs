@@ -222,12 +222,13 @@ pub(super) fn usage(state: &mut Revisioned<CodexState>, params: &Value, out: &mu
     let (total, last) = (tokens(said.under("total")), tokens(said.under("last")));
     match whose(state, params) {
         NotificationScope::Own => {}
-        NotificationScope::Workers(_) => {
+        NotificationScope::Workers(call) => {
             let Some(worker) = state.workers.get_mut(params.text("threadId")) else { return };
             let usage = total.beyond(&worker.counted);
             worker.counted = total;
             if !usage.is_empty() {
-                out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+                let (context_tokens, context_window, parent) = (None, None, Some(call));
+                out.events.push(AgentEvent::Usage { usage, context_tokens, context_window, parent });
             }
             return;
         }
@@ -244,7 +245,8 @@ pub(super) fn usage(state: &mut Revisioned<CodexState>, params: &Value, out: &mu
     let changed = context != state.context_tokens || window != state.context_window;
     (state.context_tokens, state.context_window) = (context, window);
     if !usage.is_empty() || changed {
-        out.events.push(AgentEvent::Usage { usage, context_tokens: context, context_window: window });
+        let (context_tokens, context_window) = (context, window);
+        out.events.push(AgentEvent::Usage { usage, context_tokens, context_window, parent: None });
     }
 }
 

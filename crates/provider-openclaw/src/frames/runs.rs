@@ -259,7 +259,12 @@ impl GatewayConversation {
             && (self.is_own(message.under("__openclaw")) || self.is_former(message.under("__openclaw")))
             && !usage.is_empty()
         {
-            out.events.push(AgentEvent::Usage { usage, context_tokens: None, context_window: None });
+            out.events.push(AgentEvent::Usage {
+                usage,
+                context_tokens: None,
+                context_window: None,
+                parent: None,
+            });
             if self.is_former(message.under("__openclaw")) {
                 return;
             }

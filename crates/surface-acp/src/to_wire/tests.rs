@@ -165,7 +165,8 @@ fn plans_modes_models_commands_and_usage_are_told() {
     assert_eq!(told[0]["availableCommands"][0], json!({"name": "compact", "description": "d"}));
     assert_eq!(told[0]["availableCommands"][1]["input"], json!({"hint": "[branch]"}));
     let usage = Usage { cost_micro_usd: 1_500_000, ..Usage::default() };
-    let report = EventKind::UsageReported { usage, context_tokens: Some(10), context_window: Some(100) };
+    let report =
+        EventKind::UsageReported { usage, context_tokens: Some(10), context_window: Some(100), parent: None };
     let used = json!({"sessionUpdate": "usage_update", "used": 10, "size": 100,
         "cost": {"amount": 1.5, "currency": "USD"}});
     assert_eq!(ours(&mut projector, report), [used]);

@@ -86,6 +86,7 @@ fn kind() -> impl Strategy<Value = Option<EventKind>> {
             usage: Usage { input_tokens: tokens, ..Usage::default() },
             context_tokens: None,
             context_window: None,
+            parent: None,
         }),
         1 => any::<bool>().prop_map(|done| EventKind::TodosChanged { todos: vec![
             Todo::new("1", "it", if done { TodoStatus::Completed } else { TodoStatus::Pending }),

@@ -339,11 +339,11 @@ fn limit_event(word: &str, first: &str, more: &str) -> AgentEvent {
     }
     if word == "context" {
         let (usage, context_tokens) = (Usage::default(), Some(number(first)));
-        return AgentEvent::Usage { usage, context_tokens, context_window: None };
+        return AgentEvent::Usage { usage, context_tokens, context_window: None, parent: None };
     }
     let (cost_micro_usd, estimated_micro_usd) = (number(first), number(more));
     let usage = Usage { cost_micro_usd, estimated_micro_usd, ..Usage::default() };
-    AgentEvent::Usage { usage, context_tokens: None, context_window: None }
+    AgentEvent::Usage { usage, context_tokens: None, context_window: None, parent: None }
 }
 
 fn agent_event(line: &str) -> AgentEvent {
@@ -399,6 +399,7 @@ fn agent_event(line: &str) -> AgentEvent {
             usage: Usage { input_tokens: number(first), output_tokens: number(more), ..Usage::default() },
             context_tokens: None,
             context_window: None,
+            parent: None,
         },
         "compacted" => AgentEvent::Compacted { tokens_before: None, tokens_after: None, summary: text },
         "worker" => AgentEvent::WorkerStarted { worker: text, call: None, title: String::new() },

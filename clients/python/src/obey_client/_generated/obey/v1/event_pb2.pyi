@@ -399,7 +399,7 @@ class Event(_message.Message):
         summary: str
         def __init__(self, tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., summary: _Optional[str] = ...) -> None: ...
     class UsageReported(_message.Message):
-        __slots__ = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_micro_usd", "estimated_micro_usd", "context_tokens", "context_window")
+        __slots__ = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_micro_usd", "estimated_micro_usd", "context_tokens", "context_window", "parent")
         INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
         OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
         CACHE_READ_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -408,6 +408,7 @@ class Event(_message.Message):
         ESTIMATED_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
         CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
         CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+        PARENT_FIELD_NUMBER: _ClassVar[int]
         input_tokens: int
         output_tokens: int
         cache_read_tokens: int
@@ -416,7 +417,8 @@ class Event(_message.Message):
         estimated_micro_usd: int
         context_tokens: int
         context_window: int
-        def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cache_read_tokens: _Optional[int] = ..., cache_write_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_micro_usd: _Optional[int] = ..., context_tokens: _Optional[int] = ..., context_window: _Optional[int] = ...) -> None: ...
+        parent: str
+        def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cache_read_tokens: _Optional[int] = ..., cache_write_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_micro_usd: _Optional[int] = ..., context_tokens: _Optional[int] = ..., context_window: _Optional[int] = ..., parent: _Optional[str] = ...) -> None: ...
     class Unparsed(_message.Message):
         __slots__ = ("raw", "length")
         RAW_FIELD_NUMBER: _ClassVar[int]
