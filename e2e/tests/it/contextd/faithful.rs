@@ -75,10 +75,13 @@ async fn a_checkpoint_holds_the_tree_and_restores_it() -> Result<()> {
     std::fs::write(folder.join("a"), "broken\n")?;
     std::fs::remove_file(folder.join("b"))?;
     std::fs::write(folder.join("c"), "later\n")?;
+    // A repository without a commit cannot be saved by git, and is no obstacle.
+    git(&folder, &["init", "--quiet", "nested"])?;
     let restored = cli.ok(&["checkpoint", "restore", id, "--project", &project]).await?;
     ensure!(restored.stdout.contains("refs/obey/before-restore/"), "{restored:#?}");
     let content = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
     ensure!((content("a"), content("b"), content("c")) == ("one\n".into(), "new\n".into(), String::new()));
+    ensure!(folder.join("nested/.git").is_dir());
     ensure!(git(&folder, &["show", &format!("refs/obey/before-restore/{id}:c")])? == "later\n");
     let unknown = cli.run(&["checkpoint", "restore", "ckpt_none", "--project", &project]).await?;
     ensure!(unknown.code == Some(4), "{unknown:#?}");

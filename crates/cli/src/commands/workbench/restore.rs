@@ -17,7 +17,13 @@ set -e
 own="$(mktemp -u)"
 cp "$(git rev-parse --git-path index)" "$own" 2>/dev/null || true
 export GIT_INDEX_FILE="$own"
-git add -A .
+if ! git add -A --ignore-errors . 2>"$own.errors"; then
+  # A repository without a commit cannot be added; it is not touched either. Everything else must be saved.
+  if git ls-files -o --exclude-standard | grep -qv '/$' || ! git diff --quiet; then
+    cat "$own.errors" >&2
+    exit 8
+  fi
+fi
 before="$(git commit-tree "$(git write-tree)" -m "before restoring ID")"
 git update-ref refs/obey/before-restore/ID "$before"
 # A checkpoint without all files says so; what it lacks stays where it is.
@@ -30,6 +36,9 @@ git diff --name-only "$before" "$commit"
 
 /// Exit code of the script if the checkpoint holds no tree.
 const NO_TREE: i32 = 9;
+
+/// Exit code of the script if the files as they are cannot be saved.
+const NOT_SAVED: i32 = 8;
 
 /// How long git may take; a large tree is written in seconds.
 const RESTORE_WAIT_SECS: i32 = 300;
@@ -51,6 +60,11 @@ pub(super) async fn run(
         0 => {}
         NO_TREE => {
             let text = format!("{id} holds no tree: its project had no git repository when it was saved");
+            return Err(Failure::failed(text));
+        }
+        NOT_SAVED => {
+            let said = answer.stderr_preview.trim();
+            let text = format!("nothing was restored, as the files that are there cannot be saved: {said}");
             return Err(Failure::failed(text));
         }
         code => {
