@@ -238,21 +238,24 @@ impl Project {
             let names = ["commondir", "config.worktree", "gitdir"].map(str::to_owned).to_vec();
             self.protected.push(ProtectedNames { folder: linked.own.clone(), names });
             make_worktree_config(&linked.common, &linked.own)?;
-            let folders = linked.own.ancestors().take_while(|folder| **folder != linked.common);
-            self.mounts.extend(folders.map(|folder| Mount::same(folder, true)));
+            // The tree has files of its own there; of the folder itself git needs to write nothing, and whatever is replaced or
+            // made directly in it stays out of reach.
+            let writable = sandbox::writable_for_linked_tree(&linked.common, &linked.own);
+            let writable =
+                writable.map_err(|error| refused(format!("{}: {error}", linked.common.display())))?;
+            self.mounts.extend(writable.into_iter().map(|folder| Mount::same(folder, true)));
         }
         let is_linked = linked.is_some();
         if let Some(git) = linked.map(|linked| linked.common).or_else(|| is_repository.then_some(git)) {
-            make_worktree_config(&git, &git)?;
-            self.protect_repository(&git);
-            if is_linked {
-                self.protect_main_refs(&git)?;
+            if !is_linked {
+                make_worktree_config(&git, &git)?;
+                self.protect_repository(&git);
             }
             for submodule in submodules::find(&git, folder) {
                 make_worktree_config(&submodule.git, &submodule.git)?;
                 self.protect_submodule(&git, folder, submodule);
             }
-            self.mounts.push(Mount::same(git, true));
+            self.mounts.push(Mount::same(git, !is_linked));
         }
         Ok(())
     }
@@ -260,22 +263,6 @@ impl Project {
     fn protect_repository(&mut self, git: &Path) {
         let names = PROTECTED_GIT.iter().map(ToString::to_string).collect();
         self.protected.push(ProtectedNames { folder: git.to_owned(), names });
-    }
-
-    /// What the user's own working tree has checked out is not for an agent in another tree to change: with one wrong line in
-    /// these files git works nowhere in the repository.
-    fn protect_main_refs(&mut self, git: &Path) -> Result<(), Error> {
-        let packed = git.join("packed-refs");
-        // Git takes an empty one for none; a placeholder in its place would be a folder.
-        match std::fs::File::create_new(&packed) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(refused(format!("{}: {error}", packed.display())));
-            }
-            _ => {}
-        }
-        let names = ["HEAD", "packed-refs"].map(str::to_owned).to_vec();
-        self.protected.push(ProtectedNames { folder: git.to_owned(), names });
-        Ok(())
     }
 
     /// A submodule's repository is protected as that of the project is, and so is the file that says where it is. As mounts the

@@ -126,7 +126,9 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     let base = dir.path().canonicalize().unwrap();
     let (tree, own) = (base.join("tree"), base.join("repo/.git/worktrees/tree"));
     std::fs::create_dir_all(&tree).unwrap();
-    std::fs::create_dir_all(&own).unwrap();
+    for folder in ["objects", "hooks", "worktrees/tree"] {
+        std::fs::create_dir_all(base.join("repo/.git").join(folder)).unwrap();
+    }
     std::fs::write(base.join("repo/.git/HEAD"), "").unwrap();
     std::fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
     std::fs::write(own.join("commondir"), "../..\n").unwrap();
@@ -145,13 +147,19 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     assert_eq!(root_of_tools(&free), base);
     let project = project(&spec).unwrap();
     assert_eq!(at(&project.mounts, &base), None);
-    assert_eq!(at(&project.mounts, &base.join("repo/.git/worktrees")), Some(true), "it cannot be replaced");
-    assert_eq!(protected_in(&project, &own), ["commondir", "config.worktree", "gitdir"]);
     let common = base.join("repo/.git");
-    let of_main = ["HEAD", "packed-refs"].map(str::to_owned).to_vec();
-    let of_main = ProtectedNames { folder: common.clone(), names: of_main };
-    assert!(project.protected.contains(&of_main), "{:?}", project.protected);
-    assert!(common.join("packed-refs").is_file(), "no folder stands in its place");
+    assert_eq!(at(&project.mounts, &common), Some(false), "whatever the user replaces in it");
+    for (folder, expected) in [
+        ("objects", Some(true)),
+        ("logs", Some(true)),
+        ("worktrees/tree", Some(true)),
+        ("worktrees", None),
+        ("hooks", None),
+    ] {
+        assert_eq!(at(&project.mounts, &common.join(folder)), expected, "{folder}");
+    }
+    assert_eq!(protected_in(&project, &own), ["commondir", "config.worktree", "gitdir"]);
+    assert!(project.protected.iter().all(|place| place.folder != common), "nothing needs to stand there");
     std::fs::write(own.join("commondir"), "../../../..\n").unwrap();
     assert_eq!(linked_repository(&tree), None, "that is no repository");
 }

@@ -39,6 +39,7 @@ use history_copy::{HistoryCopies, KeptHistory};
 use order::{Order, Plan, StageAction};
 use recipe::Recipe;
 use repository::RepositoryAccess;
+pub use repository::writable_for_linked_tree;
 use session_group::RunLimits;
 use stages::Stages;
 
@@ -269,7 +270,10 @@ impl Sandbox {
         let history = self.keep_history(&access);
         let mut recipe = recipe_of(&self.config, &command, tier, self.findings.cgroups);
         recipe.session = session.filter(|session| session.group.is_some());
-        recipe.plan.writable.extend(access.linked.iter().map(|(folder, _)| folder.clone().into_os_string()));
+        // Whatever the user replaces directly in the repository's folder stays out of reach.
+        recipe.plan.read_only.extend(access.linked.iter().map(|(folder, _)| folder.clone().into_os_string()));
+        let writable = access.linked_writable.iter().map(|folder| folder.clone().into_os_string());
+        recipe.plan.writable.extend(writable);
         let usual = command.limits == Limits::default()
             && command.network == Network::default()
             && access.linked.is_none()

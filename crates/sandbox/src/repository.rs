@@ -21,6 +21,9 @@ const HISTORY: &[&str] = &["objects/pack", "objects/info", "packed-refs", "modul
 /// What the working tree's own folder in a repository says about where things are.
 const LINKED: &[&str] = &["commondir", "config.worktree", "gitdir"];
 
+/// Folders of a repository that are not written to from a linked working tree.
+const NOT_FOR_LINKED: &[&str] = &["hooks", "worktrees", "config.worktree"];
+
 /// Settings that every git in the sandbox has: no program that the repository names, and nothing that would write to the
 /// packed history.
 const SETTINGS: &[(&str, &str)] = &[
@@ -41,6 +44,8 @@ pub(crate) struct RepositoryAccess {
     pub(crate) protected: Vec<OsString>,
     /// The repository of a linked working tree, which is outside the root, and the paths in it that stay as they are.
     pub(crate) linked: Option<(PathBuf, Vec<OsString>)>,
+    /// The folders in it that the command may write to.
+    pub(crate) linked_writable: Vec<PathBuf>,
     /// The repository, if a command may write to it.
     pub(crate) repository: Option<PathBuf>,
     /// There is no repository: one that the command makes is freed of what runs code.
@@ -78,6 +83,10 @@ impl RepositoryAccess {
                         let existing = existing.filter(|path| linked.common.join(path).exists());
                         names.extend(existing.map(PathBuf::into_os_string));
                     }
+                    let Ok(writable) = writable_for_linked_tree(&linked.common, &linked.own) else {
+                        return access;
+                    };
+                    access.linked_writable = writable;
                     access.linked = Some((linked.common.clone(), names));
                     linked.common
                 }
@@ -115,6 +124,25 @@ impl LinkedTree {
         let known = back == tree.join(GIT).canonicalize().ok()? && own.starts_with(common.join("worktrees"));
         known.then_some(Self { common, own })
     }
+}
+
+/// Returns the folders in a repository that git writes to from a linked working tree: the tree's own part, and all but those with
+/// programs and with the parts of other trees. Nothing directly in the repository's folder is among them.
+pub fn writable_for_linked_tree(common: &Path, own: &Path) -> std::io::Result<Vec<PathBuf>> {
+    // In a bare repository it is made with the first commit in a tree.
+    match std::fs::create_dir(common.join("logs")) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let mut folders = vec![own.to_owned()];
+    for entry in std::fs::read_dir(common)? {
+        let entry = entry?;
+        let is_other = NOT_FOR_LINKED.iter().any(|name| entry.file_name() == *name);
+        if entry.file_type()?.is_dir() && !is_other {
+            folders.push(entry.path());
+        }
+    }
+    Ok(folders)
 }
 
 /// Reads a small file; `None` if it is none.

@@ -126,6 +126,25 @@ async fn git_works_in_a_linked_working_tree() {
     assert_eq!(git(&main, &["log", "--format=%s", "topic"]), "second\nfirst\n");
 }
 
+/// No cover is needed there that a replacement could take away.
+#[tokio::test]
+async fn nothing_directly_in_the_repository_of_a_linked_working_tree_can_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (main, tree) = (dir.path().join("main"), dir.path().join("tree"));
+    std::fs::create_dir(&main).unwrap();
+    repository(&main);
+    git(&main, &["worktree", "add", "-q", "-b", "topic", tree.to_str().unwrap()]);
+    git(&main, &["worktree", "add", "-q", "-b", "other", dir.path().join("other").to_str().unwrap()]);
+    let sandbox = sandbox(Tier::Namespaces).await;
+    let script = format!(
+        "cd {}/.git; for name in config.lock new hooks/x worktrees/new worktrees/other/commondir worktrees/other/new; do \
+         (echo x > $name) 2>/dev/null && echo $name; done; echo x > worktrees/tree/new && echo own",
+        main.display()
+    );
+    let outcome = run(&sandbox, command(&tree, &script)).await;
+    assert_eq!(outcome.stdout, "own\n", "{}", outcome.stderr);
+}
+
 /// A sandbox that keeps copies of histories in a folder.
 async fn keeping_sandbox(folder: &Path) -> Sandbox {
     let mut config = config(Tier::Namespaces);
