@@ -193,7 +193,8 @@ fn a_link_in_place_of_a_protected_file_and_a_repository_that_is_moved_end_the_ag
 #[test]
 fn processes_that_were_stopped_before_stay_stopped_and_the_others_go_on() {
     let ground = Ground::new();
-    let script = "sleep 1000 & stopped=$!; kill -STOP $stopped; sleep 1000 & other=$!; echo ready; read line; \
+    let script = "sleep 1000 & stopped=$!; kill -STOP $stopped; sleep 1000 & other=$!; \
+        until grep -q 'State:.T' /proc/$stopped/status; do sleep 0.01; done; echo ready; read line; \
         sleeps() { n=0; until grep -q 'State:.S' /proc/$1/status || [ $n = 1000 ]; do n=$((n+1)); sleep 0.01; done; [ $n != 1000 ]; }; \
         n=0; until grep -q ' '$PWD'/.there.json ro,' /proc/self/mountinfo || [ $n = 1000 ]; do n=$((n+1)); sleep 0.01; done; \
         sleeps $other && grep -q 'State:.T' /proc/$stopped/status && echo still; \
