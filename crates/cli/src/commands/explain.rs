@@ -79,7 +79,7 @@ mod tests {
         for typed in ["OBEY-2001", "obey-2001", "2001", " 2001 "] {
             assert_eq!(find(typed).unwrap(), ErrorCode::CampaignNotFound, "{typed}");
         }
-        let failure = find("OBEY-2006").unwrap_err();
+        let failure = find("OBEY-2009").unwrap_err();
         assert!(failure.message.contains("did you mean OBEY-200"), "{}", failure.message);
         assert_eq!(failure.exit, Exit::USAGE);
     }
