@@ -361,7 +361,8 @@ impl Place {
         self.names.iter().any(|guarded| events::is_draft_of(name, &guarded.name))
     }
 
-    fn changes_cover(&self, change: &Change) -> bool {
-        change.detaches() && self.names.iter().any(|guarded| guarded.name == change.name)
+    /// Whether a change may mean that a cover is gone. A write may be the first that is told of a replacement.
+    fn concerns(&self, change: &Change) -> bool {
+        self.names.iter().any(|guarded| guarded.name == change.name)
     }
 }

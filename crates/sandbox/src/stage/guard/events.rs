@@ -115,7 +115,7 @@ impl Events {
         self.overflowed
             || !self.drafts.is_empty()
             || !self.moved.is_empty()
-            || self.all.iter().any(|change| places[change.place].changes_cover(change))
+            || self.all.iter().any(|change| places[change.place].concerns(change))
     }
 
     pub(super) fn moved_away(&self, place: usize) -> bool {

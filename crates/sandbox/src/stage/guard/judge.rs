@@ -60,10 +60,11 @@ fn written_meanwhile(about: &AboutName<'_>) -> bool {
     }
     let of = |name: &OsStr| about.running.iter().filter(|change| change.name == name).copied().collect();
     let own: Vec<&Change> = of(about.name);
-    // Up to the first replacement the name was covered, and nobody inside could change it.
-    let rest = own.iter().position(|change| change.detaches()).map_or(&own[..0], |first| &own[first + 1..]);
     let changed = ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE;
-    if rest.iter().any(|change| change.detaches() || change.is(changed)) {
+    // The first replacement is not the work of anybody inside: the name was covered. Writes may be told of before it: the kernel
+    // tells of a replacement when it is done with it.
+    let replaced = own.iter().filter(|change| change.detaches()).count();
+    if replaced > 1 || own.iter().any(|change| change.is(changed)) {
         return true;
     }
     let draft: Vec<&Change> = about.draft.map(of).unwrap_or_default();
