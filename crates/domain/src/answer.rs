@@ -45,7 +45,9 @@ impl AnswerText {
     pub(crate) fn complete(&mut self, kind: &mut EventKind) {
         let EventKind::TurnEnded { reason, text, .. } = kind else { return };
         let answer = std::mem::take(self);
+        // The beginning of a long answer would stand in place of its end, which readers have already seen.
         if matches!(reason, EndReason::Completed | EndReason::LimitReached | EndReason::Refused)
+            && !answer.is_cut
             && answer.answer(text) != text
         {
             *text = answer.streamed;

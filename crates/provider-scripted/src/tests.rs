@@ -128,7 +128,7 @@ fn a_script_is_played_step_by_step() {
     ToolStarted { call: call-2, tool: "Bash", input: Object {"command": String("no")}, title: "Bash: no", parent: None }
     ToolFinished { call: call-2, ok: false, output: "b" }
     Todos([Todo { id: "1", text: "x", description: "", active_form: "", status: Pending, priority: None }, Todo { id: "2", text: "y", description: "", active_form: "doing y", status: InProgress, priority: Some(High) }])
-    Usage { usage: Usage { input_tokens: 10, output_tokens: 5, cache_read_tokens: 0, cache_write_tokens: 0, cost_micro_usd: 0, estimated_micro_usd: 0 }, context_tokens: None, context_window: None }
+    Usage { usage: Usage { input_tokens: 10, output_tokens: 5, cache_read_tokens: 0, cache_write_tokens: 0, cost_micro_usd: 0, estimated_micro_usd: 0 }, context_tokens: None, context_window: None, parent: None }
     PlanMode(true)
     Compacted { tokens_before: Some(1000), tokens_after: Some(100), summary: "the script was compacted" }
     Unparsed { raw: "{not json", length: None }

@@ -444,7 +444,7 @@ fn few_secrets_are_known_only_by_what_stands_in_them() {
 #[test]
 fn scrubbers_without_rule_files_share_the_built_in_rules() {
     let known = Config::new().with_known([KnownSecret::new("TOKEN", "a-secret-of-the-environment")]);
-    let (one, other) = (scrubber(), Scrubber::new(&known).unwrap());
+    let (one, other) = (Scrubber::new(&Config::new()).unwrap(), Scrubber::new(&known).unwrap());
     assert!(Arc::ptr_eq(&one.rules, &other.rules));
     let with_file = Scrubber::new(&known.with_file("own", "[[rules]]\nid='own'\nregex='zzz[0-9]+'")).unwrap();
     assert!(!Arc::ptr_eq(&one.rules, &with_file.rules));

@@ -188,8 +188,7 @@ async fn what_comes_along_reaches_the_agent(agent: Agent) -> Result<()> {
         .collect();
     // What an agent takes as turns or as its system prompt is in no message.
     let before: &[&str] = match agent {
-        Agent::Codex | Agent::Openai | Agent::OpenaiChat => &[],
-        Agent::Claude => &["conversation_so_far"],
+        Agent::Claude | Agent::Codex | Agent::Openai | Agent::OpenaiChat => &[],
         _ => &["project_context", "conversation_so_far"],
     };
     assert_eq!(names, [before, &["mode", "system_context", "battery"]].concat());
