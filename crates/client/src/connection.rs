@@ -20,6 +20,7 @@ use wire::contextd::v1::remediation_service_client::RemediationServiceClient;
 use wire::contextd::v1::safe_exec_service_client::SafeExecServiceClient;
 use wire::contextd::v1::session_service_client::SessionServiceClient;
 use wire::contextd::v1::skill_service_client::SkillServiceClient;
+use wire::obey::local::v1::PingRequest;
 use wire::obey::local::v1::local_daemon_service_client::LocalDaemonServiceClient;
 use wire::obey::v1::acp_service_client::AcpServiceClient;
 use wire::obey::v1::api_key_service_client::ApiKeyServiceClient;
@@ -51,6 +52,7 @@ use wire::obey::v1::worktree_service_client::WorktreeServiceClient;
 use crate::autostart::{self, Launch};
 use crate::limits::{self, MESSAGE_MAX_BYTES};
 use crate::machines::KnownMachine;
+use crate::once;
 use config::failure::{Failure, Result};
 use config::holder;
 use config::paths;
@@ -112,6 +114,15 @@ impl Client {
     /// Returns the channel, for a service that only one client uses.
     pub fn channel(&self) -> Channel {
         self.channel.clone()
+    }
+
+    /// Asks the daemon for a sign of life. False: it ended before it answered; the kernel accepts connections for a
+    /// process that is being killed. One that is too busy to answer counts as alive.
+    pub async fn is_alive(&self) -> bool {
+        let mut daemon = self.daemon();
+        let asked = tokio::time::timeout(limits::EXCHANGE_WAIT, daemon.ping(PingRequest {})).await;
+        let lost = asked.ok().and_then(std::result::Result::err).map(Failure::from);
+        !lost.is_some_and(|failure| once::is_lost(&failure))
     }
 
     /// Connects to the daemon of another machine, sealed, through its relay. It connects again by itself.

@@ -38,7 +38,7 @@ where
 }
 
 /// Whether the connection was lost, so that it is not known whether the call took effect.
-fn is_lost(failure: &Failure) -> bool {
+pub(crate) fn is_lost(failure: &Failure) -> bool {
     let code = ErrorCode::DaemonUnreachable.to_string();
     failure.grpc.is_some() && failure.code.as_deref() == Some(code.as_str())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZone;
+use tokio::time::Instant;
 
 use crate::editor;
 use crate::input::{Input, Interrupts};
@@ -13,6 +14,7 @@ use crate::prompt_line::{PromptLine, PromptPlace};
 use cli_args::Global;
 use client::autostart::{self, Launch, StartDeadline, Started};
 use client::connection::{self, Client, unreachable_daemon};
+use client::limits;
 use client::machines::{KnownMachine, KnownMachines, THIS_MACHINE};
 use config::failure::{Failure, Result};
 use config::file::{self, Flags};
@@ -131,16 +133,22 @@ impl Console {
 
     /// Connects to the daemon of a launch, starting it with that launch if necessary and allowed.
     pub async fn connect_starting(&mut self, autostart: Autostart, launch: Launch) -> Result<Client> {
-        if !connection::probe(&launch.socket).await? {
-            if autostart == Autostart::Never {
-                return Err(unreachable_daemon(&launch.socket, "it does not run"));
-            }
-            self.start_daemon(&launch).await?;
+        if autostart == Autostart::Never {
+            return match connection::probe(&launch.socket).await? {
+                true => Ok(Client::on(&launch.socket)),
+                false => Err(unreachable_daemon(&launch.socket, "it does not run")),
+            };
         }
-        Ok(match autostart {
-            Autostart::Allowed => Client::reviving(launch),
-            Autostart::Never => Client::on(&launch.socket),
-        })
+        let client = Client::reviving(launch.clone());
+        let until = Instant::now() + limits::EXCHANGE_WAIT;
+        while connection::probe(&launch.socket).await? {
+            if client.is_alive().await || Instant::now() > until {
+                return Ok(client);
+            }
+            tokio::time::sleep(limits::EXCHANGE_PAUSE).await;
+        }
+        self.start_daemon(&launch).await?;
+        Ok(client)
     }
 
     async fn start_daemon(&mut self, launch: &Launch) -> Result<()> {

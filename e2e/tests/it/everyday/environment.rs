@@ -1,6 +1,6 @@
 //! What a session sees of its caller's environment, and a daemon that is started again by whoever waits.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
 use anyhow::{Context, Result};
 use e2e::processes;
@@ -85,6 +85,26 @@ async fn whoever_waits_starts_a_crashed_daemon_again_and_misses_nothing() -> Res
     let now = cli.json(&["ping", "--no-autostart"]).await?["pid"].as_i64().context("no pid")?;
     assert_ne!(now, pid);
     cli.ok(&["stop", "--sessions"]).await?;
+    Ok(())
+}
+
+/// The kernel accepts connections for a process that is being killed.
+#[tokio::test]
+async fn a_command_that_reaches_a_dying_daemon_starts_the_next_one() -> Result<()> {
+    let world = World::new()?;
+    let cli = e2e::cli::Cli::new(&world);
+    let socket = world.socket();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(socket.parent().context("no folder")?)?;
+    let dying = tokio::net::UnixListener::bind(&socket)?;
+    let accepted = tokio::spawn(async move {
+        let probe = dying.accept().await?;
+        let call = dying.accept().await?;
+        anyhow::Ok(drop((probe, call)))
+    });
+    let answered = cli.run(&["ping"]).await?;
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    accepted.await??;
+    cli.ok(&["stop"]).await?;
     Ok(())
 }
 
