@@ -233,6 +233,9 @@ fn is_stand_in(value: &[u8], quoted: bool) -> bool {
 
 /// Words with a number, as people choose them: `Winter-Regen-21`, `Sommer2024`. Names in programs are none.
 pub(super) fn is_worded_password(value: &[u8]) -> bool {
+    if !(8..=40).contains(&value.len()) {
+        return false;
+    }
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     let large = value.iter().filter(|byte| byte.is_ascii_uppercase()).count();
     let is_joined = value[1..].contains(&b'-');
@@ -240,8 +243,7 @@ pub(super) fn is_worded_password(value: &[u8]) -> bool {
     let is_plain = value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'!'));
     let tail = value.rsplit(|byte| *byte == b'-').next().unwrap_or_default();
     let is_version = tail.first() == Some(&b'v') && tail[1..].iter().all(u8::is_ascii_digit);
-    (8..=40).contains(&value.len())
-        && digits >= 1
+    digits >= 1
         && digits + 3 < value.len()
         && is_plain
         && (is_joined || is_title)

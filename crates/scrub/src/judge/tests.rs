@@ -118,3 +118,15 @@ fn what_may_become_a_secret_waits() {
     assert_eq!(waits("the token is k3"), Some("k3"));
     assert_eq!(waits("an ordinary k3"), None);
 }
+
+#[test]
+fn a_password_of_dots_alone_is_no_secret() {
+    for text in [
+        "db1_password=......",
+        "?user=ab12&password=??????",
+        "password1: ,,,,,,,,",
+        "root1_password=\"!!!!!!!!\"",
+    ] {
+        assert!(found(text).is_empty(), "{text}");
+    }
+}
