@@ -6,25 +6,37 @@ use crate::event::EventKind;
 use crate::limits::EVENT_TEXT_MAX_BYTES;
 use crate::turn::EndReason;
 
-/// Collects the answer of a turn from its events, as much of it as an event can hold.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Collects the answer of a turn from its events, by default as much of it as an event can hold.
+#[derive(Clone, Debug, PartialEq)]
 pub struct AnswerText {
     streamed: String,
     is_cut: bool,
+    max_bytes: usize,
+}
+
+impl Default for AnswerText {
+    fn default() -> Self {
+        Self { streamed: String::new(), is_cut: false, max_bytes: EVENT_TEXT_MAX_BYTES }
+    }
 }
 
 impl AnswerText {
+    /// Collects all of an answer, for a reader that shows it.
+    pub fn whole() -> Self {
+        Self { max_bytes: usize::MAX, ..Self::default() }
+    }
+
     /// Takes an event of the turn into account.
     pub fn take(&mut self, kind: &EventKind) {
         match kind {
             EventKind::TextDelta { text, parent: None } => {
-                let room = EVENT_TEXT_MAX_BYTES.saturating_sub(self.streamed.len());
+                let room = self.max_bytes.saturating_sub(self.streamed.len());
                 self.is_cut |= text.len() > room;
                 self.streamed.push_str(&text[..text.floor_char_boundary(room)]);
             }
             // Text before a call is part of the work, not of the answer.
             EventKind::TurnStarted { .. } | EventKind::ToolStarted { parent: None, .. } => {
-                *self = Self::default();
+                *self = Self { max_bytes: self.max_bytes, ..Self::default() };
             }
             any_event!(
                 life InterruptRequested MessageAdded TurnEnded TextDelta ThinkingDelta ToolStarted
@@ -42,17 +54,22 @@ impl AnswerText {
     }
 
     /// Gives the end of a turn that the agent has answered its whole answer, so that every reader of it has the same one.
-    pub(crate) fn complete(&mut self, kind: &mut EventKind) {
-        let EventKind::TurnEnded { reason, text, .. } = kind else { return };
+    /// Returns whether that changed it.
+    pub(crate) fn complete(&mut self, kind: &mut EventKind) -> bool {
+        let EventKind::TurnEnded { reason, text, .. } = kind else { return false };
         let answer = std::mem::take(self);
         // The beginning of a long answer would stand in place of its end, which readers have already seen.
-        if matches!(reason, EndReason::Completed | EndReason::LimitReached | EndReason::Refused)
-            && !answer.is_cut
-            && answer.answer(text) != text
-        {
+        let is_changed = is_answered(*reason) && !answer.is_cut && answer.answer(text) != text;
+        if is_changed {
             *text = answer.streamed;
         }
+        is_changed
     }
+}
+
+/// Whether a turn that ends for this reason has an answer.
+pub fn is_answered(reason: EndReason) -> bool {
+    matches!(reason, EndReason::Completed | EndReason::LimitReached | EndReason::Refused)
 }
 
 #[cfg(test)]
@@ -65,6 +82,22 @@ mod tests {
         answer.take(&text(&"é".repeat(EVENT_TEXT_MAX_BYTES / 2)));
         answer.take(&text("and more"));
         assert_eq!(answer.answer("and more").len(), EVENT_TEXT_MAX_BYTES);
+    }
+
+    #[test]
+    fn a_reader_that_shows_it_has_all_of_a_long_answer() {
+        let mut answer = AnswerText::whole();
+        answer.take(&text("of the call before"));
+        answer.take(&EventKind::TurnStarted {
+            turn: crate::id::TurnId(1),
+            origin: crate::turn::TurnOrigin::Client,
+            prompt: String::new(),
+            attachments: Vec::new(),
+            by: String::new(),
+        });
+        answer.take(&text(&"é".repeat(EVENT_TEXT_MAX_BYTES / 2)));
+        answer.take(&text("and more"));
+        assert_eq!(answer.answer("and more").len(), EVENT_TEXT_MAX_BYTES + "and more".len());
     }
 
     fn text(text: &str) -> EventKind {

@@ -292,7 +292,10 @@ impl Transition<'_> {
         }
         let machine = &mut *self.machine;
         machine.answer.take(&kind);
-        machine.answer.complete(&mut kind);
+        // Pieces that were clean one by one may be a secret together.
+        if machine.answer.complete(&mut kind) {
+            redact::redact_event(&mut kind, self.redact);
+        }
         machine.originals.note(&machine.state, &kind, original.as_ref());
         machine.state.evolve(self.now, &kind);
         if let Some(original) = original {

@@ -74,7 +74,7 @@ impl Default for LiveView {
         Self {
             open: RunningText::Nothing,
             said: String::new(),
-            answer: AnswerText::default(),
+            answer: AnswerText::whole(),
             markdown: None,
             thoughts: String::new(),
             calls: BTreeMap::new(),

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::script;
 use crate::redact::Redact;
 use crate::request::{PermissionSubject, RequestSubject};
+use crate::turn::EndReason;
 use crate::{
     AgentEvent, AgentInput, Command, Decided, Decision, Effect, EventKind, Input, Machine, RequestId, State,
     Timestamp, WhenBusy,
@@ -114,4 +115,22 @@ fn a_prompt_that_waits_for_its_agent_reaches_it_unchanged() {
     let prompt = AgentInput::Prompt { text: "use hunter2\n\nand be quick".into(), attachments: Vec::new() };
     assert!(ready.effects.contains(&Effect::Tell(prompt)), "{ready:?}");
     assert!(session.records.iter().all(|kind| !format!("{kind:?}").contains("hunter2")));
+}
+
+#[test]
+fn an_answer_put_together_from_clean_pieces_is_recorded_without_its_secret() {
+    let mut session = Session::working();
+    for piece in ["it is hunt", "er2, I think. ", "Anything else?"] {
+        session.apply(Input::Agent(AgentEvent::Text { text: piece.to_owned(), parent: None }));
+    }
+    session.apply(Input::Agent(AgentEvent::TurnEnded {
+        reason: EndReason::Completed,
+        text: "Anything else?".to_owned(),
+        error: String::new(),
+    }));
+    let ended = session.records.iter().find_map(|kind| match kind {
+        EventKind::TurnEnded { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(ended, Some("it is [REDACTED:word], I think. Anything else?"));
 }
