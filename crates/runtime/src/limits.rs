@@ -243,5 +243,8 @@ pub const FOUND_FILES_MAX: usize = 100;
 /// How many times as many of the best paths are put in order: some of them are links, or gone.
 pub const FOUND_FILES_SPARE: usize = 4;
 
+/// Events that are read first for the answer of a turn that an earlier daemon began, then more of them.
+pub const RECALLED_EVENTS_MIN: u64 = 4_096;
+
 /// Longest text that files are looked for by: a path.
 pub const FILE_TEXT_MAX_BYTES: usize = 4 * 1024;

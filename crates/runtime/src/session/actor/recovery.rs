@@ -2,11 +2,12 @@
 //! output, or gives it up. Locating its process and its spool is `launch`'s job.
 
 use domain::ErrorCode;
-use domain::answer::AnswerText;
+use domain::answer::{AnswerText, is_answered};
 
 use super::super::carry;
 use super::super::scrubbing::SavedText;
 use super::*;
+use crate::journal::Cursor;
 
 impl Actor {
     /// Launches the agent of a committed run and greets it.
@@ -81,26 +82,22 @@ impl Actor {
 
     /// Takes what a turn has answered from the journal before it ends, if it began under an earlier daemon.
     pub(super) async fn recall(&mut self, input: &Input, plan: &StepPlan) {
-        if !matches!(input, Input::Agent(AgentEvent::TurnEnded { .. }))
+        if !matches!(input, Input::Agent(AgentEvent::TurnEnded { reason, .. }) if is_answered(*reason))
             || self.inherited_turn.is_none()
             || self.inherited_turn != self.state.open_turn()
         {
             return;
         }
-        let mut answer = AnswerText::default();
-        let mut cursor = self.stream.read_after(0);
-        loop {
-            match cursor.available().await {
-                Ok(events) if events.is_empty() => break,
-                Ok(events) => events.iter().for_each(|event| answer.take(&event.kind)),
-                Err(error)
-                    if error.code == ErrorCode::EventsExpired && cursor.skip_removed().await.is_ok() => {}
-                Err(error) => {
-                    tracing::error!(%error, "cannot read what the turn said");
-                    break;
-                }
+        let last = self.stream.last_seq();
+        let mut count = limits::RECALLED_EVENTS_MIN;
+        let mut answer = loop {
+            let from = last.saturating_sub(count);
+            match answer_after(self.stream.read_after(from)).await {
+                Some(answer) => break answer,
+                None if from == 0 => break AnswerText::default(),
+                None => count = count.saturating_mul(8),
             }
-        }
+        };
         plan.events.iter().for_each(|event| answer.take(&event.kind));
         self.state.machine.set_answer(answer);
     }
@@ -158,4 +155,28 @@ pub(super) fn unsealed(seal: &mut Seal, codec: &str, mut mark: SpoolMark) -> (Pr
 pub(super) fn texts_of(saved: &Private, mark: &SpoolMark) -> Vec<SavedText> {
     let texts = carry::texts(&mark.carry);
     if texts.is_empty() { saved.texts.clone() } else { texts }
+}
+
+/// Reads the answer of the last turn from the events that a reader has before it; none if the turn began before them.
+async fn answer_after(mut cursor: Cursor) -> Option<AnswerText> {
+    let mut answer = AnswerText::default();
+    let mut has_begun = false;
+    let seq = cursor.seq();
+    loop {
+        match cursor.available().await {
+            Ok(events) if events.is_empty() => break,
+            Ok(events) => events.iter().for_each(|event| {
+                has_begun |= matches!(event.kind, EventKind::TurnStarted { .. });
+                answer.take(&event.kind);
+            }),
+            Err(error) if error.code == ErrorCode::EventsExpired && cursor.skip_removed().await.is_ok() => {
+                has_begun = true;
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot read what the turn said");
+                break;
+            }
+        }
+    }
+    (has_begun || seq == 0).then_some(answer)
 }
