@@ -52,10 +52,29 @@ pub(super) fn write(
     std::fs::rename(&temporary, &file)
 }
 
-/// Returns the name of the folder in which the agent keeps the conversations of a project.
+/// Returns the name of the folder in which the agent keeps the conversations of a project, as the agent makes it: it counts in
+/// units of UTF-16, and tells long names apart by a hash.
 fn folder_name(project: &Path) -> String {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    project.to_string_lossy().chars().map(plain).take(limits::PROJECT_NAME_MAX_CHARS).collect()
+    let units: Vec<u16> = project.to_string_lossy().encode_utf16().collect();
+    let plain =
+        |unit: &u16| char::from_u32((*unit).into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
+    let name: String = units.iter().take(limits::PROJECT_NAME_MAX_CHARS).map(plain).collect();
+    if units.len() <= limits::PROJECT_NAME_MAX_CHARS {
+        return name;
+    }
+    let hash = units.iter().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add((*unit).into()));
+    format!("{name}-{}", base36(hash.unsigned_abs()))
+}
+
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit(number % 36, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.iter().rev().collect();
+        }
+    }
 }
 
 /// Returns the file's text.

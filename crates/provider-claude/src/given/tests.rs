@@ -152,3 +152,15 @@ fn the_file_is_private_and_replaces_what_a_killed_daemon_left() {
     std::os::unix::fs::symlink(root.path(), &folder).unwrap();
     assert!(write(&projects, &conversation, &events(vec![began("hello", vec![])])).is_err());
 }
+
+/// The names are those that the agent gave its own folders.
+#[test]
+fn the_folder_of_a_project_has_the_name_that_the_agent_gives_it() {
+    let name = |path: &str| folder_name(Path::new(path));
+    assert_eq!(name("/home/me/a.b_c"), "-home-me-a-b-c");
+    assert_eq!(name("/p/\u{1f980}é/x"), "-p-----x");
+    let long = format!("/work/{}", "project/".repeat(30));
+    assert_eq!(&name(&long)[195..], "ct-pr-fguxtv");
+    let letters = format!("/work/{}", "é1".repeat(120));
+    assert_eq!(&name(&letters)[195..], "1-1-1-8wwisv");
+}
