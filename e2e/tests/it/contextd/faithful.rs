@@ -77,6 +77,7 @@ async fn a_checkpoint_holds_the_tree_and_restores_it() -> Result<()> {
     std::fs::write(folder.join("c"), "later\n")?;
     // A repository without a commit cannot be saved by git, and is no obstacle.
     git(&folder, &["init", "--quiet", "nested"])?;
+    git(&folder, &["init", "--quiet", "verschachtelt-ä"])?;
     let restored = cli.ok(&["checkpoint", "restore", id, "--project", &project]).await?;
     ensure!(restored.stdout.contains("refs/obey/before-restore/"), "{restored:#?}");
     let content = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();

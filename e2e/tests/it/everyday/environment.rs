@@ -103,7 +103,7 @@ async fn a_command_that_reaches_a_dying_daemon_starts_the_next_one() -> Result<(
     });
     let answered = cli.run(&["ping"]).await?;
     assert_eq!(answered.code, Some(0), "{answered:?}");
-    accepted.await??;
+    e2e::deadline::within("both connections", accepted).await???;
     cli.ok(&["stop"]).await?;
     Ok(())
 }

@@ -19,7 +19,8 @@ cp "$(git rev-parse --git-path index)" "$own" 2>/dev/null || true
 export GIT_INDEX_FILE="$own"
 if ! git add -A --ignore-errors . 2>"$own.errors"; then
   # A repository without a commit cannot be added; it is not touched either. Everything else must be saved.
-  if git ls-files -o --exclude-standard | grep -qv '/$' || ! git diff --quiet; then
+  git ls-files -z -o --exclude-standard >"$own.untracked"
+  if grep -zqv '/$' "$own.untracked" || ! git diff --quiet; then
     cat "$own.errors" >&2
     exit 8
   fi
