@@ -80,6 +80,7 @@ pub fn openclaw_options(config: &Openclaw, folder: Option<PathBuf>) -> providers
 /// Serves until shutdown and returns the exit code. Creates its own async runtime: it is called from a plain
 /// thread. Calls `options.ready.announce(…)` once every listener accepts connections.
 pub fn serve(options: ServeOptions) -> anyhow::Result<i32> {
+    ::workbench::scrub::read_ahead();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(own_process::workers())
         .enable_all()

@@ -1,7 +1,9 @@
 //! Allow-lists: what looks like a secret and is none, by its text, its line, its file or a word in it.
 //! Must not know known secrets: those are never allowed.
 
-use aho_corasick::AhoCorasick;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::meta::Regex;
 
 use super::config::AllowEntry;
@@ -15,16 +17,47 @@ enum AllowTarget {
     Line,
 }
 
-/// One allow-list, ready to ask.
+/// One allow-list. Its automata are built when something is first found that it might allow.
 #[derive(Debug)]
 pub(crate) struct Allow {
     all: bool,
     by_commit: bool,
-    paths: Vec<Regex>,
     target: AllowTarget,
+    entry: AllowEntry,
+    automata: OnceLock<Option<Automata>>,
+}
+
+/// What an allow-list searches with.
+#[derive(Debug)]
+struct Automata {
+    paths: Vec<Regex>,
     regexes: Vec<Regex>,
     stopwords: Option<AhoCorasick>,
-    rules: Vec<String>,
+}
+
+impl Automata {
+    /// Builds them; the error says which expression cannot be used.
+    fn new(entry: &AllowEntry) -> Result<Self, String> {
+        let compile = |list: &[String]| -> Result<Vec<Regex>, String> {
+            list.iter()
+                .map(|text| {
+                    Parsed::new(text)
+                        .and_then(|parsed| parsed.build())
+                        .map_err(|error| format!("{text:?}: {error}"))
+                })
+                .collect()
+        };
+        let stopwords: Vec<&String> = entry.stopwords.iter().filter(|word| !word.is_empty()).collect();
+        let stopwords = if stopwords.is_empty() {
+            None
+        } else {
+            // Asked about single secrets: the automaton need not be the fastest, but there are many of them.
+            let kind = Some(AhoCorasickKind::ContiguousNFA);
+            let built = AhoCorasick::builder().ascii_case_insensitive(true).kind(kind).build(&stopwords);
+            Some(built.map_err(|error| format!("stopwords: {error}"))?)
+        };
+        Ok(Self { paths: compile(&entry.paths)?, regexes: compile(&entry.regexes)?, stopwords })
+    }
 }
 
 /// What is asked about.
@@ -37,17 +70,8 @@ pub(crate) struct Candidate<'t> {
 }
 
 impl Allow {
-    /// Compiles an entry; the error says which of its expressions cannot be used.
-    pub(crate) fn new(entry: &AllowEntry) -> Result<Self, String> {
-        let compile = |list: &[String]| -> Result<Vec<Regex>, String> {
-            list.iter()
-                .map(|text| {
-                    Parsed::new(text)
-                        .and_then(|parsed| parsed.build())
-                        .map_err(|error| format!("{text:?}: {error}"))
-                })
-                .collect()
-        };
+    /// Takes an entry; one of another's file is built at once, and the error says which of its expressions cannot be used.
+    pub(crate) fn new(entry: &AllowEntry, is_foreign: bool) -> Result<Self, String> {
         let target = match entry.regex_target.as_str() {
             "" | "secret" => AllowTarget::Secret,
             "match" => AllowTarget::Match,
@@ -59,34 +83,43 @@ impl Allow {
             "AND" | "&&" => true,
             other => return Err(format!("condition {other:?} is not one of OR, AND")),
         };
-        let stopwords: Vec<&String> = entry.stopwords.iter().filter(|word| !word.is_empty()).collect();
-        let stopwords = if stopwords.is_empty() {
-            None
-        } else {
-            let built = AhoCorasick::builder().ascii_case_insensitive(true).build(&stopwords);
-            Some(built.map_err(|error| format!("stopwords: {error}"))?)
-        };
-        Ok(Self {
-            all,
-            by_commit: !entry.commits.is_empty(),
-            paths: compile(&entry.paths)?,
-            target,
-            regexes: compile(&entry.regexes)?,
-            stopwords,
-            rules: entry.target_rules.clone(),
-        })
+        let automata = OnceLock::new();
+        if is_foreign {
+            let _ = automata.set(Some(Automata::new(entry)?));
+        }
+        Ok(Self { all, by_commit: !entry.commits.is_empty(), target, entry: entry.clone(), automata })
+    }
+
+    /// Returns the automata; none if they cannot be built, which the tests rule out for our own lists. Such a list allows nothing.
+    fn automata(&self) -> Option<&Automata> {
+        let built = self.automata.get_or_init(|| {
+            let built = Automata::new(&self.entry);
+            if let Err(error) = &built {
+                tracing::error!(error, "cannot use an allow-list");
+            }
+            built.ok()
+        });
+        built.as_ref()
+    }
+
+    /// Whether every expression can be used.
+    #[cfg(test)]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.automata().is_some()
     }
 
     /// Tells whether matches must be shown with their line.
     pub(crate) fn needs_line(&self) -> bool {
-        self.target == AllowTarget::Line && !self.regexes.is_empty()
+        self.target == AllowTarget::Line && !self.entry.regexes.is_empty()
     }
 
     /// Tells whether a finding is to be let through.
     pub(crate) fn allows(&self, candidate: &Candidate<'_>) -> bool {
-        if !self.rules.is_empty() && !self.rules.iter().any(|rule| rule == candidate.rule) {
+        let rules = &self.entry.target_rules;
+        if !rules.is_empty() && !rules.iter().any(|rule| rule == candidate.rule) {
             return false;
         }
+        let Some(automata) = self.automata() else { return false };
         let text = match self.target {
             AllowTarget::Secret => candidate.secret,
             AllowTarget::Match => candidate.matched,
@@ -95,13 +128,13 @@ impl Allow {
         let checks = [
             // What runs here belongs to no commit.
             self.by_commit.then_some(false),
-            (!self.paths.is_empty()).then(|| {
+            (!automata.paths.is_empty()).then(|| {
                 candidate
                     .path
-                    .is_some_and(|path| self.paths.iter().any(|regex| regex.is_match(path.as_bytes())))
+                    .is_some_and(|path| automata.paths.iter().any(|regex| regex.is_match(path.as_bytes())))
             }),
-            (!self.regexes.is_empty()).then(|| self.regexes.iter().any(|regex| regex.is_match(text))),
-            self.stopwords.as_ref().map(|words| words.is_match(candidate.secret)),
+            (!automata.regexes.is_empty()).then(|| automata.regexes.iter().any(|regex| regex.is_match(text))),
+            automata.stopwords.as_ref().map(|words| words.is_match(candidate.secret)),
         ];
         let mut checks = checks.into_iter().flatten().peekable();
         if self.all { checks.peek().is_some() && checks.all(|yes| yes) } else { checks.any(|yes| yes) }
@@ -113,7 +146,7 @@ mod tests {
     use super::*;
 
     fn allow(toml: &str) -> Allow {
-        Allow::new(&toml::from_str(toml).unwrap()).unwrap()
+        Allow::new(&toml::from_str(toml).unwrap(), true).unwrap()
     }
 
     fn ask(allow: &Allow, secret: &str, line: &str, path: Option<&str>) -> bool {
@@ -144,6 +177,6 @@ mod tests {
         assert!(!ask(&allow("targetRules = ['other']\nregexes = ['x']"), "x", "", None));
         assert!(!ask(&allow("condition = 'AND'\ncommits = ['deadbeef']\nregexes = ['x']"), "x", "", None));
         assert!(!ask(&allow(""), "x", "", None));
-        assert!(Allow::new(&toml::from_str("regexes = ['(']").unwrap()).is_err());
+        assert!(Allow::new(&toml::from_str("regexes = ['(']").unwrap(), true).is_err());
     }
 }

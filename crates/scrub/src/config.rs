@@ -58,6 +58,9 @@ pub(crate) struct AllowEntry {
     pub(crate) stopwords: Vec<String>,
     #[serde(alias = "targetrules")]
     pub(crate) target_rules: Vec<String>,
+    /// Set by us, as of a rule.
+    #[serde(skip)]
+    pub(crate) foreign: bool,
 }
 
 impl File {
@@ -98,7 +101,7 @@ impl Merged {
                 }
             }
         }
-        self.allowlists.extend(file.allowlists);
+        self.allowlists.extend(file.allowlists.into_iter().map(|list| AllowEntry { foreign, ..list }));
     }
 }
 

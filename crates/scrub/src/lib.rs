@@ -46,6 +46,13 @@ static BUILT_IN: LazyLock<Result<BuiltIn, String>> = LazyLock::new(|| {
     Ok(BuiltIn { rules: Arc::new(RuleSet::new(&merged)?), merged: Arc::new(merged) })
 });
 
+/// Begins to read our own rules on a thread of its own, so that a program that soon makes a scrubber waits less for them.
+pub fn read_ahead() {
+    // Without the thread they are read when they are needed.
+    let _ =
+        std::thread::Builder::new().name("scrub-rules".into()).spawn(|| LazyLock::force(&BUILT_IN).is_ok());
+}
+
 struct BuiltIn {
     rules: Arc<RuleSet>,
     merged: Arc<Merged>,

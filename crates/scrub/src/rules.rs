@@ -48,7 +48,8 @@ pub(crate) struct Rule {
     /// The judge decides instead of an expression.
     pub(crate) judged: bool,
     path: Option<Regex>,
-    parsed: Parsed,
+    /// The expression as it is written; its automata are built from it when they are needed.
+    expression: Box<str>,
     regex: OnceLock<Option<Regex>>,
     begun: OnceLock<Option<Regex>>,
 }
@@ -79,7 +80,11 @@ impl Rule {
             keywords: entry.keywords.iter().filter(|word| !word.is_empty()).cloned().collect(),
             secret_group,
             entropy: entry.entropy.unwrap_or(0.0),
-            allow: entry.allowlists.iter().map(Allow::new).collect::<Result<_, _>>()?,
+            allow: entry
+                .allowlists
+                .iter()
+                .map(|list| Allow::new(list, entry.foreign))
+                .collect::<Result<_, _>>()?,
             before: if entry.judge {
                 judge::REACH_BACK as u64
             } else {
@@ -92,21 +97,25 @@ impl Rule {
             keyword_inside: !entry.foreign,
             judged: entry.judge,
             path,
-            parsed,
+            expression: entry.regex.as_str().into(),
             regex: OnceLock::new(),
             begun: OnceLock::new(),
         };
         if entry.foreign {
-            let _ = rule.regex.set(Some(rule.parsed.build()?));
+            let _ = rule.regex.set(Some(parsed.build()?));
         }
         Ok(rule)
+    }
+
+    fn parsed(&self) -> Result<Parsed, String> {
+        Parsed::new(&self.expression)
     }
 
     /// Returns the automaton; none if it cannot be built, which the tests rule out for our own rules.
     pub(crate) fn regex(&self) -> Option<&Regex> {
         self.regex
             .get_or_init(|| {
-                let built = self.parsed.build();
+                let built = self.parsed().and_then(|parsed| parsed.build());
                 if let Err(error) = &built {
                     tracing::error!(rule = %self.id, error, "cannot use a rule");
                 }
@@ -117,7 +126,7 @@ impl Rule {
 
     /// Returns the states of the expression.
     pub(crate) fn nfa(&self) -> Option<NFA> {
-        self.parsed.nfa()
+        self.parsed().ok()?.nfa()
     }
 
     /// Whether an automaton says what may become a secret.
@@ -132,7 +141,7 @@ impl Rule {
             return judge::begun(view);
         }
         let begun = self.begun.get_or_init(|| {
-            let built = self.parsed.build_begun(self.secret_group);
+            let built = self.parsed().and_then(|parsed| parsed.build_begun(self.secret_group));
             if let Err(error) = &built {
                 tracing::error!(rule = %self.id, error, "cannot wait for the secrets of a rule");
             }
@@ -193,7 +202,8 @@ impl RuleSet {
             }
             rules.push(Rule::new(entry).map_err(|error| format!("rule {}: {error}", entry.id))?);
         }
-        let allow = merged.allowlists.iter().map(Allow::new).collect::<Result<Vec<_>, _>>();
+        let allow = merged.allowlists.iter().map(|list| Allow::new(list, list.foreign));
+        let allow = allow.collect::<Result<Vec<_>, _>>();
         let allow = allow.map_err(|error| format!("allowlist: {error}"))?;
         let judged = (0..).zip(&rules).find(|(_, rule)| rule.judged).map(|(at, _)| at);
         // The judge sees what stands around a value as well.

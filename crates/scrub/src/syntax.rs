@@ -11,7 +11,7 @@ use regex_syntax::hir::literal::Extractor;
 use super::{begun, follow};
 use crate::limits;
 
-/// An expression that parses: how long its matches can be is known, its automaton is not built yet.
+/// An expression's syntax. It takes many times the memory of the expression, so it is dropped as soon as an automaton is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed {
     hir: Hir,

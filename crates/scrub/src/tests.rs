@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
+use super::allow::Allow;
 use super::ansi::{Cut, Stripper};
 use super::engine::{Span, Stretch, Tail};
 use super::pem::{self, Verdict};
@@ -379,7 +380,9 @@ fn every_automaton_of_ours_can_be_built() {
         assert_eq!(rule.begun(b"", 0), None);
         assert!(rule.is_waited_for(), "{}", rule.id);
         assert!(!rule.keywords.is_empty(), "{} has no keyword", rule.id);
+        assert!(rule.allow.iter().all(Allow::is_usable), "{}", rule.id);
     }
+    assert!(scrubber.rules.allow.iter().all(Allow::is_usable));
 }
 
 #[test]
