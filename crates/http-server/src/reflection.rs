@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -31,20 +31,22 @@ const V1_PATH: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo
 /// The reflection service of `v1`.
 pub type ReflectionV1 = ServerReflectionServer<Reflection>;
 
-/// Answers for the descriptors it was made of.
+/// Answers for the descriptors it was made of. They are read with the first question: most servers are never asked, and reading
+/// them is a good part of a start.
 #[derive(Clone)]
-pub struct Reflection(Arc<DescriptorIndex>);
+pub struct Reflection(Arc<LazyIndex>);
+
+struct LazyIndex {
+    sets: Vec<&'static [u8]>,
+    index: OnceLock<Result<DescriptorIndex, prost::DecodeError>>,
+}
 
 impl Reflection {
     /// Creates the service from encoded descriptor sets; reflection itself is described too.
-    pub fn new(sets: &[&[u8]]) -> Result<Self, prost::DecodeError> {
-        let mut index = DescriptorIndex::default();
-        for set in sets.iter().copied().chain([v1::FILE_DESCRIPTOR_SET, v1alpha::FILE_DESCRIPTOR_SET]) {
-            for file in EncodedFiles::decode(set)?.file {
-                index.add(file)?;
-            }
-        }
-        Ok(Self(Arc::new(index)))
+    pub fn new(sets: &[&'static [u8]]) -> Self {
+        let own = [v1::FILE_DESCRIPTOR_SET, v1alpha::FILE_DESCRIPTOR_SET];
+        let sets = sets.iter().copied().chain(own).collect();
+        Self(Arc::new(LazyIndex { sets, index: OnceLock::new() }))
     }
 
     /// Returns the services of both versions.
@@ -63,8 +65,12 @@ impl ServerReflection for Reflection {
         &self,
         request: Request<Streaming<ServerReflectionRequest>>,
     ) -> Result<Response<Self::ServerReflectionInfoStream>, Status> {
-        let index = Arc::clone(&self.0);
-        let answers = request.into_inner().map(move |request| request.map(|request| index.respond(request)));
+        let lazy = Arc::clone(&self.0);
+        let answers = request.into_inner().map(move |request| {
+            let request = request?;
+            let index = lazy.index().map_err(|error| Status::internal(format!("the descriptors: {error}")))?;
+            Ok(index.respond(request))
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 }
@@ -95,6 +101,12 @@ impl Service<http::Request<Body>> for ReflectionV1Alpha {
     }
 }
 
+impl LazyIndex {
+    fn index(&self) -> Result<&DescriptorIndex, &prost::DecodeError> {
+        self.index.get_or_init(|| DescriptorIndex::of(&self.sets)).as_ref()
+    }
+}
+
 /// A descriptor set whose files stay encoded: decoding them would lose options that are extensions.
 #[derive(Clone, PartialEq, Message)]
 struct EncodedFiles {
@@ -113,6 +125,16 @@ struct DescriptorIndex {
 }
 
 impl DescriptorIndex {
+    fn of(sets: &[&'static [u8]]) -> Result<Self, prost::DecodeError> {
+        let mut index = Self::default();
+        for set in sets {
+            for file in EncodedFiles::decode(Bytes::from_static(set))?.file {
+                index.add(file)?;
+            }
+        }
+        Ok(index)
+    }
+
     /// Adds an encoded file; of two with one name the first counts.
     fn add(&mut self, encoded: Bytes) -> Result<(), prost::DecodeError> {
         let file = FileDescriptorProto::decode(encoded.clone())?;

@@ -230,12 +230,8 @@ pub(crate) fn config(authority: &Authority, names: &[String]) -> Result<ServerCo
 }
 
 fn router(hub: &Arc<Hub>) -> Result<axum::Router, Error> {
-    let broken = |error: &dyn std::fmt::Display| {
-        Error::new(ErrorCode::ListenFailed, "the built-in interface descriptions are unreadable")
-            .with_detail(error.to_string())
-    };
     let sets = [wire::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
-    let (v1, v1alpha) = http_server::Reflection::new(&sets).map_err(|error| broken(&error))?.services();
+    let (v1, v1alpha) = http_server::Reflection::new(&sets).services();
     let (_reporter, health) = tonic_health::server::health_reporter();
     let most = tunnel::limits::FRAME_MAX_BYTES;
     let tunnels = TunnelServiceServer::new(TunnelHandler(Arc::clone(hub)))

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use prost::Message as _;
 use prost_types::field_descriptor_proto::{Label, Type};
-use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use prost_types::{DescriptorProto, FileDescriptorProto};
 use serde_json::{Map, Value, json};
 
 use super::examples::EXAMPLES;
@@ -14,6 +15,20 @@ use super::fields::FieldRule;
 use super::operations::{HttpMethod, OPERATIONS, Operation};
 
 const PACKAGE: &str = "contextd.v1";
+
+/// A descriptor set whose files stay encoded: the comments of other packages are megabytes.
+#[derive(Clone, PartialEq, prost::Message)]
+struct EncodedFiles {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    file: Vec<Bytes>,
+}
+
+/// Of a file, its package.
+#[derive(Clone, PartialEq, prost::Message)]
+struct FilePackage {
+    #[prost(string, tag = "2")]
+    package: String,
+}
 
 /// The content of the protobuf files: messages by name, method comments by `Service.Method`.
 #[derive(Default)]
@@ -37,9 +52,12 @@ impl Descriptions {
     fn read() -> Self {
         let mut all = Self::default();
         // Our own descriptors; the build guarantees that they can be decoded.
-        let set = FileDescriptorSet::decode(wire::DESCRIPTORS).unwrap_or_default();
-        for file in set.file.iter().filter(|file| file.package() == PACKAGE) {
-            all.add(file);
+        let set = EncodedFiles::decode(Bytes::from_static(wire::DESCRIPTORS)).unwrap_or_default();
+        for file in set.file {
+            let package = FilePackage::decode(file.clone()).unwrap_or_default().package;
+            if package == PACKAGE {
+                all.add(&FileDescriptorProto::decode(file).unwrap_or_default());
+            }
         }
         all
     }

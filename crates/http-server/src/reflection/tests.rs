@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn index() -> Arc<DescriptorIndex> {
-    Reflection::new(&[tonic_health::pb::FILE_DESCRIPTOR_SET]).unwrap().0
+fn lazy() -> Arc<LazyIndex> {
+    Reflection::new(&[tonic_health::pb::FILE_DESCRIPTOR_SET]).0
 }
 
 fn ask(request: MessageRequest) -> MessageResponse {
-    index().response(Some(&request))
+    lazy().index().unwrap().response(Some(&request))
 }
 
 fn file_name(response: MessageResponse) -> String {
@@ -65,7 +65,7 @@ fn what_is_unknown_is_an_error_inside_the_answer() {
     ] {
         assert_eq!(code(ask(request.clone())), Code::NotFound, "{request:?}");
     }
-    assert_eq!(code(index().response(None)), Code::InvalidArgument);
+    assert_eq!(code(lazy().index().unwrap().response(None)), Code::InvalidArgument);
 }
 
 #[test]
@@ -83,7 +83,8 @@ fn extensions_are_found_by_the_type_that_they_extend() {
         ..Default::default()
     };
     let set = prost_types::FileDescriptorSet { file: vec![file] }.encode_to_vec();
-    let index = Reflection::new(&[&set]).unwrap().0;
+    let lazy = Reflection::new(&[Vec::leak(set)]).0;
+    let index = lazy.index().unwrap();
     let wanted = ExtensionRequest {
         containing_type: "google.protobuf.MethodOptions".to_owned(),
         extension_number: 50_001,

@@ -18,13 +18,12 @@ pub(super) async fn build(
     recorder: access::Recorder,
 ) -> Result<(axum::Router, Health), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
-    let services = services();
+    let services = services().map_err(|error| broken(&error))?;
     for service in &services {
         reporter.set_service_status(service, ServingStatus::Serving).await;
     }
     let sets = [wire::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
-    let reflection = http_server::Reflection::new(&sets).map_err(|error| broken(&error))?;
-    let (v1, v1alpha) = reflection.services();
+    let (v1, v1alpha) = http_server::Reflection::new(&sets).services();
     let routes = routes.add_service(health).add_service(v1).add_service(v1alpha);
     // The guard answers for unknown paths: they have no row in the access table.
     let router = routes
@@ -64,14 +63,35 @@ impl Health {
     }
 }
 
+/// Of a descriptor set, the names of services; decoding all of it takes a good part of a start.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ServiceNames {
+    #[prost(message, repeated, tag = "1")]
+    file: Vec<ServiceNamesOfFile>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct ServiceNamesOfFile {
+    #[prost(string, tag = "2")]
+    package: String,
+    #[prost(message, repeated, tag = "6")]
+    service: Vec<ServiceName>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct ServiceName {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
 /// Returns the full names of the services we publish.
-fn services() -> Vec<String> {
-    use prost::Message;
-    let Ok(set) = prost_types::FileDescriptorSet::decode(wire::DESCRIPTORS) else { return Vec::new() };
-    let named = set.file.iter().flat_map(|file| {
-        file.service.iter().map(move |service| format!("{}.{}", file.package(), service.name()))
-    });
-    named.collect()
+fn services() -> Result<Vec<String>, prost::DecodeError> {
+    let set = <ServiceNames as prost::Message>::decode(wire::DESCRIPTORS)?;
+    let named = set
+        .file
+        .iter()
+        .flat_map(|file| file.service.iter().map(move |service| format!("{}.{}", file.package, service.name)));
+    Ok(named.collect())
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {
