@@ -1,6 +1,8 @@
 //! The commands that the documents print are commands of the program: every line of a code block that begins with `obey` is
 //! read as the program would read it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on ends")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
