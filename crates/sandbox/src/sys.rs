@@ -123,14 +123,15 @@ pub(crate) fn loopback_up() -> io::Result<()> {
         let fd = check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).into())?;
         OwnedFd::from_raw_fd(fd as RawFd)
     };
-    // SAFETY: ifreq is plain data for which zero is valid; the kernel reads the name and reads or writes the flags.
+    // SAFETY: ifreq is plain data for which zero is valid; the kernel reads the name and reads or writes the flags. C libraries
+    // differ in the type of a request.
     unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
         request.ifr_name[0] = b'l' as libc::c_char;
         request.ifr_name[1] = b'o' as libc::c_char;
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request).into())?;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request).into())?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as i16;
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request).into())?;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request).into())?;
     }
     Ok(())
 }

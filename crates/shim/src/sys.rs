@@ -54,8 +54,14 @@ pub(crate) fn fork_into(group: BorrowedFd<'_>) -> io::Result<Fork> {
     }
 }
 
+/// The type of a resource's number, in which C libraries differ.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = c_int;
+
 /// Lowers both limits of a resource for this process and its descendants.
-pub(crate) fn lower_limit(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
+pub(crate) fn lower_limit(resource: Resource, most: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls read or write one rlimit through the pointer.
     check(unsafe { libc::getrlimit(resource, &mut limit) })?;

@@ -19,6 +19,12 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
+/// `kexec_file_load`, which `libc` does not name for musl on this processor.
+#[cfg(target_arch = "aarch64")]
+const KEXEC_FILE_LOAD: c_long = 294;
+#[cfg(not(target_arch = "aarch64"))]
+const KEXEC_FILE_LOAD: c_long = libc::SYS_kexec_file_load;
+
 /// Refused whatever the arguments: other processes' memory, the kernel's own doors, mounts, namespaces, keys, clocks.
 const REFUSED: &[c_long] = &[
     libc::SYS_ptrace,
@@ -53,7 +59,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -144,8 +150,10 @@ const NAMESPACE_FLAGS: &[u64] = &[
     libc::CLONE_NEWNET as u64,
 ];
 
-/// Terminal requests that type for the user or load kernel code.
-const TERMINAL_REQUESTS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
+/// Terminal requests that type for the user or load kernel code. Requests have 32 bits, in a type that differs between C
+/// libraries.
+const TERMINAL_REQUESTS: &[u64] =
+    &[libc::TIOCSTI as u32 as u64, libc::TIOCLINUX as u32 as u64, libc::TIOCSETD as u32 as u64];
 
 /// Kinds of sockets beside streams and datagrams.
 const RARE_SOCKET_TYPES: &[u64] = &[3, 4, 5, 6, 10];
