@@ -139,6 +139,15 @@ pub fn acp_el() -> Option<PathBuf> {
     folder
 }
 
+/// The folder with codecompanion.nvim and plenary.nvim, which are in no registry that the tests use.
+pub fn neovim_plugins() -> Option<PathBuf> {
+    let folder = std::env::var_os("OBEY_TEST_NEOVIM").map(PathBuf::from);
+    if folder.is_none() {
+        announce_skip("OBEY_TEST_NEOVIM names no folder with codecompanion.nvim and plenary.nvim");
+    }
+    folder
+}
+
 /// A NATS server; `None` as for [`claude`].
 pub fn nats_server() -> Result<Option<PathBuf>> {
     fetched("nats/nats-server", "nats-server")

@@ -44,7 +44,13 @@ pub(super) struct ClientCapabilities {
     pub(super) takes_forms: bool,
     pub(super) takes_notices: bool,
     pub(super) takes_compaction: bool,
+    /// Whether it shows each option of a permission by its name, and not by its kind.
+    pub(super) names_options: bool,
 }
+
+/// Clients with one label and one key for each kind of option. Where several options are of a kind, such a key means the last of
+/// them, and nobody sees which that is.
+const OPTIONS_BY_KIND: &[&str] = &["CodeCompanion.nvim"];
 
 impl ClientCapabilities {
     /// Reads the client's name and capabilities; what is missing counts as unsupported.
@@ -58,6 +64,7 @@ impl ClientCapabilities {
             .take(64)
             .collect();
         Self {
+            names_options: !OPTIONS_BY_KIND.contains(&name.as_str()),
             name: if name.is_empty() { "editor".to_owned() } else { name },
             reads_files: can["fs"]["readTextFile"] == true,
             writes_files: can["fs"]["writeTextFile"] == true,

@@ -57,7 +57,8 @@ impl AcpFeed {
                 let call =
                     self.projector.asked_call(&call, &permission.tool, &permission.input, &permission.title);
                 locked(&self.asked).insert(request, asked());
-                tokio::spawn(asking.permission(permission.clone(), call, options(proposals)));
+                let options = options(proposals, self.core.client().names_options);
+                tokio::spawn(asking.permission(permission.clone(), call, options));
             }
             RequestSubject::Question { questions, .. } => {
                 locked(&self.asked).insert(request, asked());
@@ -294,10 +295,12 @@ enum QuestionOutcome {
 /// The prefix of option ids that grant more than the first proposal.
 const ALLOW_MORE: &str = "allow-always:";
 
-/// Returns the options of a permission. The name of an option says what will be remembered.
-fn options(proposals: &[Proposal]) -> Vec<Value> {
+/// Returns the options of a permission. The name of an option says what will be remembered; a client that does not show names gets
+/// the narrowest alone.
+fn options(proposals: &[Proposal], names_options: bool) -> Vec<Value> {
     let mut options = vec![json!({"optionId": "allow-once", "name": "Allow", "kind": "allow_once"})];
-    options.extend(proposals.iter().enumerate().map(|(at, proposal)| {
+    let most = if names_options { usize::MAX } else { 1 };
+    options.extend(proposals.iter().take(most).enumerate().map(|(at, proposal)| {
         let id = if at == 0 { "allow-always".to_owned() } else { format!("{ALLOW_MORE}{}", proposal.id) };
         json!({"optionId": id, "name": format!("Allow {}", proposal.text), "kind": "allow_always"})
     }));

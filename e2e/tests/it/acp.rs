@@ -9,6 +9,7 @@ mod emacs;
 mod leaving;
 mod many;
 mod modes;
+mod neovim;
 mod playback;
 mod published;
 mod requests;

@@ -2,6 +2,8 @@
 
 use domain::request::QuestionOption;
 
+use crate::from_wire::ClientCapabilities;
+
 use super::*;
 
 fn question() -> Question {
@@ -28,17 +30,32 @@ fn every_outcome_is_a_decision() {
     assert_eq!(of(Err(json!({"code": -32601}))), Decision::Deny);
 }
 
-#[test]
-fn an_option_says_what_it_grants() {
+/// Ids and names of the options that a client of this name gets for a permission that can be remembered in two ways.
+fn shown_to(client: &str) -> Vec<String> {
     let proposal = |id: &str| Proposal { id: id.to_owned(), text: format!("{id}, in this session") };
-    let shown: Vec<String> = options(&[proposal("command"), proposal("prefix")])
+    let initialize =
+        serde_json::from_value(json!({"protocolVersion": 1, "clientInfo": {"name": client}})).unwrap();
+    let names_options = ClientCapabilities::read(&initialize).names_options;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    options(&[proposal("command"), proposal("prefix")], names_options)
         .iter()
-        .map(|option| {
-            format!("{}: {}", option["optionId"].as_str().unwrap(), option["name"].as_str().unwrap())
-        })
-        .collect();
+        .map(|option| format!("{}: {}", text(&option["optionId"]), text(&option["name"])))
+        .collect()
+}
+
+#[test]
+fn a_client_that_shows_kinds_of_options_gets_one_of_each() {
+    let shown = shown_to("CodeCompanion.nvim");
     assert_eq!(
         shown,
+        ["allow-once: Allow", "allow-always: Allow command, in this session", "reject-once: Reject"]
+    );
+}
+
+#[test]
+fn an_option_says_what_it_grants() {
+    assert_eq!(
+        shown_to("zed"),
         [
             "allow-once: Allow",
             "allow-always: Allow command, in this session",
