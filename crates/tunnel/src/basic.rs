@@ -32,7 +32,7 @@ pub(crate) async fn send_request<B: Body<Data = Bytes> + Unpin>(
             None => {
                 if !is_one {
                     let end = StreamFrame { data: Vec::new(), end_of_stream: true };
-                    sender.link.push_named(&sender.id, Payload::Stream(end), named.0, named.1);
+                    sender.link.push_named(&sender.id, Payload::Stream(end), named, 0);
                 }
                 return;
             }
@@ -44,11 +44,12 @@ pub(crate) async fn send_request<B: Body<Data = Bytes> + Unpin>(
                 // What cannot be sent is not asked for either.
                 Err(_) => return sender.link.cancel(&sender.id),
             };
+            let length = message.len();
             let payload = match is_one {
                 true => Payload::GrpcRequest(message.into()),
                 false => Payload::Stream(StreamFrame { data: message.into(), end_of_stream: false }),
             };
-            sender.link.push_named(&sender.id, payload, named.0, named.1);
+            sender.push_message(payload, named, length).await;
             named = ("", "");
         }
     }
@@ -78,7 +79,9 @@ pub(crate) async fn send_answer<B: Body<Data = Bytes> + Unpin>(
             match deframer.message() {
                 Ok(Some(message)) if is_unary => only = Some(message),
                 Ok(Some(message)) => {
-                    sender.push(Payload::Stream(StreamFrame { data: message.into(), end_of_stream: false }));
+                    let length = message.len();
+                    let payload = Payload::Stream(StreamFrame { data: message.into(), end_of_stream: false });
+                    sender.push_message(payload, ("", ""), length).await;
                 }
                 Ok(None) => break,
                 Err(BadMessage::Compressed) => {

@@ -6,18 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::parts::{Part, PartReceiver};
+use crate::{Link, grpc};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
-
-use crate::link::Part;
-use crate::{Link, grpc};
 
 /// A body at the end of a tunnel.
 pub struct CallBody {
     link: Arc<Link>,
     id: String,
-    received: Option<mpsc::UnboundedReceiver<Part>>,
+    received: Option<PartReceiver>,
     /// Whether this is an answer, whose call ends with it.
     is_answer: bool,
     /// Whether a failure can be told in trailers.
@@ -31,11 +29,11 @@ impl CallBody {
         Self { link, id, received: None, is_answer: true, is_grpc, is_over: false }
     }
 
-    pub(crate) fn of_request(link: Arc<Link>, id: String, received: mpsc::UnboundedReceiver<Part>) -> Self {
+    pub(crate) fn of_request(link: Arc<Link>, id: String, received: PartReceiver) -> Self {
         Self { link, id, received: Some(received), is_answer: false, is_grpc: false, is_over: false }
     }
 
-    pub(crate) fn begin(&mut self, received: mpsc::UnboundedReceiver<Part>) {
+    pub(crate) fn begin(&mut self, received: PartReceiver) {
         self.received = Some(received);
     }
 
@@ -62,7 +60,7 @@ impl Body for CallBody {
             if let Some(Part::Data(data)) = part {
                 let keeps_up = received.is_empty();
                 this.link.consumed(&this.id, data.len(), keeps_up);
-                return Poll::Ready(Some(Ok(Frame::data(data))));
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from(data)))));
             }
             if matches!(part, Some(Part::Head(_))) {
                 continue;

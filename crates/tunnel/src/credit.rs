@@ -50,6 +50,16 @@ impl Credit {
     }
 }
 
+impl Credit {
+    /// Takes this many bytes; waits until all of them were there.
+    pub(crate) async fn take_all(&self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0 {
+            left -= self.take(left).await;
+        }
+    }
+}
+
 /// What the receiver of a call's bytes has granted: counts down as they come, and says when and how much to grant again.
 #[derive(Debug)]
 pub(crate) struct Window {

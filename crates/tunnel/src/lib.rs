@@ -12,6 +12,7 @@ pub mod limits;
 mod link;
 mod outbox;
 pub mod pairing;
+mod parts;
 pub mod pinned;
 pub mod pipe;
 pub mod renewal;

@@ -21,8 +21,16 @@ pub const CALLS_MAX: usize = 1_024;
 /// Credit that one call can have at most: more is a fault of the other end.
 pub const CREDIT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Bytes that wait for one call of an end that knows no credit; then the call ends.
+/// Bytes that came of one call of an end that knows no credit and wait for their reader; then the call ends.
 pub const BASIC_WAITING_MAX_BYTES: u64 = 1024 * 1024;
+
+/// Bytes of one call that wait to be sent to such an end; then whoever sends them waits. Each frame counts for a little more
+/// than its message, so that those without content are no way around it.
+pub const BASIC_WAITING_BYTES: usize = 1024 * 1024;
+pub const BASIC_FRAME_BYTES: usize = 64;
+
+/// Bytes of all calls of a tunnel above which no more is taken of an end that knows no credit: some of the largest messages.
+pub const BASIC_HELD_MAX_BYTES: usize = 128 * 1024 * 1024;
 
 /// One message of such a call: as large as the largest that a surface takes.
 pub const BASIC_MESSAGE_MAX_BYTES: usize = 32 * 1024 * 1024;

@@ -4,13 +4,12 @@
 mod incoming;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
 use hyper::body::Body;
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::Code;
 use wire::betcode::v1::tunnel_frame::Payload;
@@ -20,6 +19,7 @@ use wire::betcode::v1::{
 
 use crate::credit::{Credit, Window};
 use crate::outbox::Outbox;
+use crate::parts::{self, Part, PartSender};
 use crate::responder::{BodySender, Responder};
 use crate::{CallBody, FrameStream, basic, fields, grpc, limits};
 
@@ -81,16 +81,6 @@ pub struct IncomingCall {
     pub responder: Responder,
 }
 
-/// What a call receives.
-#[derive(Debug)]
-pub(crate) enum Part {
-    Head(CallHead),
-    Data(Bytes),
-    End,
-    Tail(HeaderMap),
-    Failed(CallFailure),
-}
-
 /// What goes on in a tunnel, and what has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
@@ -106,7 +96,11 @@ pub struct Link {
     side: LinkSide,
     /// What ids of calls begin with, so that those of two relays, or of two tunnels, never meet.
     prefix: String,
+    /// Calls that may go on at a time.
+    calls_max: usize,
     outbox: Arc<Outbox>,
+    /// Bytes that came and that nobody has taken yet.
+    held: Arc<AtomicUsize>,
     calls: Mutex<Calls>,
     opened: AtomicU64,
     bytes_sent: AtomicU64,
@@ -122,7 +116,7 @@ struct Calls {
 }
 
 struct Call {
-    parts: mpsc::UnboundedSender<Part>,
+    parts: PartSender,
     /// The number of the frame that came last, and of the one that was sent last.
     received: u64,
     sent: u64,
@@ -138,12 +132,23 @@ struct Call {
 impl Link {
     /// Makes an end of a tunnel, and the frames that it sends.
     pub fn new(side: LinkSide, prefix: impl Into<String>) -> (Arc<Self>, FrameStream) {
+        Self::with_calls(side, prefix, limits::CALLS_MAX)
+    }
+
+    /// The same with another number of calls at a time.
+    pub fn with_calls(
+        side: LinkSide,
+        prefix: impl Into<String>,
+        calls_max: usize,
+    ) -> (Arc<Self>, FrameStream) {
         let outbox = Arc::new(Outbox::default());
         let calls = Calls { all: HashMap::new(), growth_left: limits::TUNNEL_GROWTH_MAX_BYTES, closed: None };
         let link = Arc::new(Self {
             side,
             prefix: prefix.into(),
+            calls_max,
             outbox: Arc::clone(&outbox),
+            held: Arc::default(),
             calls: Mutex::new(calls),
             opened: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
@@ -182,8 +187,7 @@ impl Link {
             calls.all.drain().map(|(_, call)| call).collect()
         };
         for call in ended {
-            // Whoever made or serves it may be gone.
-            let _ = call.parts.send(Part::Failed(failure.clone()));
+            call.parts.give(Part::Failed(failure.clone()));
             if let Some(task) = call.task {
                 task.abort();
             }
@@ -196,8 +200,7 @@ impl Link {
         let ids: Vec<String> = self.locked().all.keys().cloned().collect();
         for id in &ids {
             let Some(call) = self.remove(id) else { continue };
-            // Whoever made or serves it may be gone.
-            let _ = call.parts.send(Part::Failed(failure.clone()));
+            call.parts.give(Part::Failed(failure.clone()));
             self.end_early(id, &call, failure.code, &failure.message);
         }
         ids.len()
@@ -228,7 +231,7 @@ impl Link {
         }
         let travelling = fields::to_fields(&head.headers)
             .map_err(|_| CallFailure::new(Code::ResourceExhausted, "the headers are larger than 16 KiB"))?;
-        let (parts, mut received) = mpsc::unbounded_channel();
+        let (parts, mut received) = parts::queue(&self.held);
         let credit = self.insert(&id, parts, is_basic, false)?;
         let mut body = CallBody::of_answer(Arc::clone(self), id.clone(), is_grpc);
         if !is_basic {
@@ -280,7 +283,7 @@ impl Link {
     fn insert(
         &self,
         id: &str,
-        parts: mpsc::UnboundedSender<Part>,
+        parts: PartSender,
         is_basic: bool,
         has_head: bool,
     ) -> Result<Arc<Credit>, CallFailure> {
@@ -288,12 +291,12 @@ impl Link {
         if let Some(failure) = &calls.closed {
             return Err(failure.clone());
         }
-        if calls.all.len() >= limits::CALLS_MAX {
-            let message = format!("there are {} calls in this tunnel already; try again", limits::CALLS_MAX);
+        if calls.all.len() >= self.calls_max {
+            let message = format!("there are {} calls in this tunnel already; try again", self.calls_max);
             return Err(CallFailure::new(Code::ResourceExhausted, message));
         }
         let (window, first) = match is_basic {
-            true => (limits::BASIC_WAITING_MAX_BYTES, limits::CREDIT_MAX_BYTES),
+            true => (limits::BASIC_WAITING_MAX_BYTES, limits::BASIC_WAITING_BYTES as u64),
             false => (limits::INITIAL_CREDIT_BYTES, limits::INITIAL_CREDIT_BYTES),
         };
         let credit = Arc::new(Credit::new(first));
@@ -322,24 +325,53 @@ impl Link {
 
     /// Sends a frame of a call that goes on.
     pub(crate) fn push(&self, id: &str, payload: Payload) {
-        self.push_named(id, payload, "", "");
+        self.push_named(id, payload, ("", ""), 0);
     }
 
-    /// The same with the names of service and method, which the first frame has for ends that know no head.
-    pub(crate) fn push_named(&self, id: &str, payload: Payload, service: &str, method: &str) {
+    /// Sends data of a call; what still waits to be sent and this go in one frame where there is room.
+    pub(crate) fn push_data(&self, id: &str, data: &[u8]) {
+        let mut calls = self.locked();
+        let Some(call) = calls.all.get_mut(id) else { return };
+        self.bytes_sent.fetch_add(data.len() as u64, Ordering::Relaxed);
+        if self.outbox.join(id, data) {
+            return;
+        }
+        call.sent += 1;
+        let payload = Payload::Stream(StreamFrame { data: data.to_vec(), end_of_stream: false });
+        self.outbox.push(TunnelFrame {
+            request_id: id.to_owned(),
+            sequence: call.sent,
+            payload: Some(payload),
+            ..TunnelFrame::default()
+        });
+    }
+
+    /// The same with the names of service and method, which the first frame has for ends that know no head. `owed` is given back
+    /// to the sender's credit when the frame leaves.
+    pub(crate) fn push_named(
+        &self,
+        id: &str,
+        payload: Payload,
+        (service, method): (&str, &str),
+        owed: usize,
+    ) {
         let mut calls = self.locked();
         let Some(call) = calls.all.get_mut(id) else { return };
         call.sent += 1;
         if let Payload::Stream(StreamFrame { data, .. }) = &payload {
             self.bytes_sent.fetch_add(data.len() as u64, Ordering::Relaxed);
         }
-        self.outbox.push(TunnelFrame {
+        let frame = TunnelFrame {
             request_id: id.to_owned(),
             sequence: call.sent,
             service_name: service.to_owned(),
             method_name: method.to_owned(),
             payload: Some(payload),
-        });
+        };
+        match owed {
+            0 => self.outbox.push(frame),
+            owed => self.outbox.push_owing(frame, &call.credit, owed),
+        }
     }
 
     /// Counts bytes that the reader of a call took, and grants the other end as many.
@@ -370,9 +402,12 @@ impl Link {
 
     /// Tells the other end that a call is over that this end has given up.
     fn end_early(&self, id: &str, call: &Call, code: Code, message: &str) {
-        self.outbox.forget(id);
+        let is_unheard = self.outbox.forget(id);
         if let Some(task) = &call.task {
             task.abort();
+        }
+        if is_unheard && self.side == LinkSide::Relay {
+            return;
         }
         match call.is_basic || self.side == LinkSide::Machine {
             true => self.error(id, code, message),

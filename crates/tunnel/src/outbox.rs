@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
-use wire::betcode::v1::TunnelFrame;
+use wire::betcode::v1::tunnel_frame::Payload;
+use wire::betcode::v1::{StreamFrame, TunnelFrame};
 
+use crate::credit::Credit;
 use crate::limits;
 
 /// The frames that wait to be sent.
@@ -22,9 +24,15 @@ struct State {
     control: VecDeque<TunnelFrame>,
     /// The calls that have something to send, in the order of their turns.
     turns: VecDeque<String>,
-    calls: HashMap<String, VecDeque<TunnelFrame>>,
+    calls: HashMap<String, VecDeque<WaitingFrame>>,
     is_closed: bool,
     reader: Option<Waker>,
+}
+
+/// A frame that waits, and the credit that is given back when it leaves.
+struct WaitingFrame {
+    frame: TunnelFrame,
+    owed: Option<(Arc<Credit>, usize)>,
 }
 
 impl Outbox {
@@ -39,29 +47,59 @@ impl Outbox {
         true
     }
 
+    /// Adds data to the last frame of a call that still waits. Returns whether there was one, and room in it.
+    pub(crate) fn join(&self, id: &str, more: &[u8]) -> bool {
+        let mut state = self.locked();
+        let last = state.calls.get_mut(id).and_then(VecDeque::back_mut);
+        match last.and_then(|waiting| waiting.frame.payload.as_mut()) {
+            Some(Payload::Stream(StreamFrame { data, end_of_stream: false }))
+                if data.len() + more.len() <= limits::FRAME_DATA_MAX_BYTES =>
+            {
+                data.extend_from_slice(more);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Adds a frame of a call, after those it has already.
     pub(crate) fn push(&self, frame: TunnelFrame) {
+        self.add(WaitingFrame { frame, owed: None });
+    }
+
+    /// The same; `owed` is given back to the credit when the frame leaves.
+    pub(crate) fn push_owing(&self, frame: TunnelFrame, credit: &Arc<Credit>, owed: usize) {
+        self.add(WaitingFrame { frame, owed: Some((Arc::clone(credit), owed)) });
+    }
+
+    fn add(&self, added: WaitingFrame) {
         let mut state = self.locked();
         if state.is_closed {
             return;
         }
-        let id = frame.request_id.clone();
+        let id = added.frame.request_id.clone();
         match state.calls.get_mut(&id) {
-            Some(waiting) => waiting.push_back(frame),
+            Some(waiting) => waiting.push_back(added),
             None => {
-                state.calls.insert(id.clone(), VecDeque::from([frame]));
+                state.calls.insert(id.clone(), VecDeque::from([added]));
                 state.turns.push_back(id);
             }
         }
         wake(state);
     }
 
-    /// Forgets what a call still had to send.
-    pub(crate) fn forget(&self, id: &str) {
+    /// Forgets what a call still had to send. Returns whether its first frame was among that: the other end has never heard of it.
+    pub(crate) fn forget(&self, id: &str) -> bool {
         let mut state = self.locked();
-        if state.calls.remove(id).is_some() {
-            state.turns.retain(|waiting| waiting != id);
-        }
+        let Some(waiting) = state.calls.remove(id) else { return false };
+        state.turns.retain(|waiting| waiting != id);
+        waiting.front().is_some_and(|first| first.frame.sequence == 1)
+    }
+
+    /// Returns how many frames of a call wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, id: &str) -> usize {
+        self.locked().calls.get(id).map_or(0, VecDeque::len)
     }
 
     /// Sends what is there and nothing more.
@@ -91,13 +129,17 @@ impl State {
         }
         let id = self.turns.pop_front()?;
         let waiting = self.calls.get_mut(&id)?;
-        let frame = waiting.pop_front();
+        let WaitingFrame { frame, owed } = waiting.pop_front()?;
         if waiting.is_empty() {
             self.calls.remove(&id);
         } else {
             self.turns.push_back(id);
         }
-        frame
+        if let Some((credit, bytes)) = owed {
+            // No more than was taken comes back.
+            let _ = credit.add(bytes as u64);
+        }
+        Some(frame)
     }
 }
 

@@ -40,7 +40,7 @@ impl BodySender {
                     while !data.is_empty() {
                         let most = data.len().min(limits::FRAME_DATA_MAX_BYTES);
                         let part = data.split_to(self.credit.take(most).await);
-                        self.push(Payload::Stream(StreamFrame { data: part.into(), end_of_stream: false }));
+                        self.link.push_data(&self.id, &part);
                     }
                 }
                 Err(frame) => {
@@ -51,6 +51,13 @@ impl BodySender {
             }
         }
         Ok(trailers)
+    }
+
+    /// Sends a message in a frame of its own, for an end that knows no credit: waits until what waits before it is sent.
+    pub(crate) async fn push_message(&self, payload: Payload, names: (&str, &str), length: usize) {
+        let owed = (length + limits::BASIC_FRAME_BYTES).min(limits::BASIC_WAITING_BYTES);
+        self.credit.take_all(owed).await;
+        self.link.push_named(&self.id, payload, names, owed);
     }
 
     pub(crate) fn push(&self, payload: Payload) {

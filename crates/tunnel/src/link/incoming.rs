@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, header};
-use tokio::sync::mpsc;
 use tonic::Code;
 use wire::betcode::v1::tunnel_frame::Payload;
 use wire::betcode::v1::{CallHead, TunnelControl, TunnelControlType, TunnelFrame};
 
-use super::{Call, CallFailure, CallOrigin, IncomingCall, Link, LinkEvent, LinkSide, Part};
+use super::{Call, CallFailure, CallOrigin, IncomingCall, Link, LinkEvent, LinkSide};
+use crate::parts::{self, Part};
 use crate::responder::{BodySender, Responder};
-use crate::{CallBody, fields, grpc};
+use crate::{CallBody, fields, grpc, limits};
 
 /// What is wrong with a frame of a call.
 enum Fault {
@@ -79,9 +78,7 @@ impl Link {
             TunnelControlType::Cancel => {
                 let Some(call) = self.remove(id) else { return self.ignore() };
                 self.outbox.forget(id);
-                // Whoever serves it may be gone.
-                let _ =
-                    call.parts.send(Part::Failed(CallFailure::new(Code::Cancelled, "the client has gone")));
+                call.parts.give(Part::Failed(CallFailure::new(Code::Cancelled, "the client has gone")));
                 if let Some(task) = call.task {
                     task.abort();
                 }
@@ -159,7 +156,7 @@ impl Link {
             }
             (_, Payload::Stream(stream)) => {
                 if !stream.data.is_empty() {
-                    self.receive_bytes(call, stream.data.into())?;
+                    self.receive_bytes(call, stream.data)?;
                 }
                 if stream.end_of_stream && self.side == LinkSide::Machine {
                     call.give(Part::End);
@@ -186,14 +183,20 @@ impl Link {
     }
 
     fn receive_message(&self, call: &mut Call, message: &[u8]) -> Result<(), Fault> {
-        call.window.receive_basic(message.len() as u64).map_err(|_| Fault::Overrun)?;
+        let prefixed = grpc::prefixed(message);
+        // With its prefix, so that messages without content are no way around it.
+        call.window.receive_basic(prefixed.len() as u64).map_err(|_| Fault::Overrun)?;
+        // A window takes one message of any size; all of them together are bounded.
+        if self.held.load(Ordering::Relaxed) + prefixed.len() > limits::BASIC_HELD_MAX_BYTES {
+            return Err(Fault::Overrun);
+        }
         self.bytes_received.fetch_add(message.len() as u64, Ordering::Relaxed);
         call.begin_answer();
-        call.give(Part::Data(grpc::prefixed(message)));
+        call.give(Part::Data(prefixed.into()));
         Ok(())
     }
 
-    fn receive_bytes(&self, call: &mut Call, bytes: Bytes) -> Result<(), Fault> {
+    fn receive_bytes(&self, call: &mut Call, bytes: Vec<u8>) -> Result<(), Fault> {
         call.window.receive(bytes.len() as u64).map_err(|_| Fault::Overrun)?;
         self.bytes_received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         call.give(Part::Data(bytes));
@@ -204,8 +207,7 @@ impl Link {
     fn fail(&self, id: &str, code: Code, message: &str) {
         let Some(call) = self.remove(id) else { return };
         self.ignored.fetch_add(1, Ordering::Relaxed);
-        // Whoever reads it may be gone.
-        let _ = call.parts.send(Part::Failed(CallFailure::new(code, message)));
+        call.parts.give(Part::Failed(CallFailure::new(code, message)));
         self.end_early(id, &call, code, message);
     }
 
@@ -264,7 +266,7 @@ impl Link {
         origin: CallOrigin,
         basic: Option<bool>,
     ) -> LinkEvent {
-        let (parts, received) = mpsc::unbounded_channel();
+        let (parts, received) = parts::queue(&self.held);
         let credit = match self.insert(id, parts, basic.is_some(), true) {
             Ok(credit) => credit,
             Err(failure) => {
@@ -312,7 +314,7 @@ impl Call {
 
     /// Gives a part to the reader of the call, who may be gone.
     fn give(&self, part: Part) {
-        let _ = self.parts.send(part);
+        self.parts.give(part);
     }
 
     /// Gives the head of an answer that has none of its own.

@@ -3,15 +3,18 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use hyper::body::Frame;
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use wire::betcode::v1::CallTail;
 
 use super::*;
 use crate::responder::next_frame;
 
+mod load;
 mod lossy;
+mod memory;
 
 /// A body of given chunks and trailers.
 struct Chunks(std::collections::VecDeque<Frame<Bytes>>);
