@@ -54,6 +54,9 @@ pub(crate) async fn keep(hub: &Hub, machine: &MachineRecord, request: Request<Bo
             "OBEY-1003: the machine is offline, and {} requests wait for it already",
             limits::BUFFERED_MAX
         )),
+        Ok(Kept::TooMuch) => Status::resource_exhausted(
+            "OBEY-1003: the machine is offline, and what waits for it, or in this relay, takes too much room already",
+        ),
         Err(error) => {
             tracing::warn!(%error, detail = error.detail, "a call for a machine that is away cannot be kept");
             Status::resource_exhausted("OBEY-1010: the machine is offline, and the request cannot be kept")

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 
 use domain::{Error, ErrorCode, Timestamp};
 use host::clock;
+use prost::Message as _;
 use tokio::sync::watch;
 use tokio::time;
-use tonic::Code;
+use tonic::{Code, Status};
 use tunnel::{CallFailure, CallOrigin, FULL_FRAMES, Link};
 use wire::betcode::v1 as pb;
 
+use crate::addresses::Addresses;
 use crate::authority::Authority;
 use crate::cluster::Cluster;
 use crate::limits;
-use crate::quota::CallQuotas;
+use crate::quota::{Places, Quotas};
 use crate::store::{MachineRecord, Store};
 use crate::traffic::Traffic;
 
@@ -45,7 +47,11 @@ pub(crate) struct Hub {
     pub(crate) calls_expired: AtomicU64,
     pub(crate) calls_limited: AtomicU64,
     pub(crate) calls_over_quota: AtomicU64,
-    pub(crate) quotas: CallQuotas,
+    pub(crate) quotas: Quotas,
+    pub(crate) machine_quotas: Quotas,
+    /// Calls that go on, by who makes them.
+    pub(crate) calls_open: Arc<Places>,
+    pub(crate) addresses: Addresses,
     pub(crate) traffic: Traffic,
 }
 
@@ -54,8 +60,8 @@ struct State {
     live: HashMap<String, LiveMachine>,
     /// What machines said of themselves, also before their tunnel is open.
     registered: HashMap<String, pb::RegisterRequest>,
-    /// Which machine a client chose, by user and client.
-    switched: HashMap<(String, String), String>,
+    /// Which machine a client chose, by user and then by client.
+    switched: HashMap<String, HashMap<String, String>>,
     /// When a machine's tunnel ended.
     gone: HashMap<String, Instant>,
 }
@@ -119,7 +125,10 @@ impl Hub {
             calls_expired: AtomicU64::new(0),
             calls_limited: AtomicU64::new(0),
             calls_over_quota: AtomicU64::new(0),
-            quotas: CallQuotas::default(),
+            quotas: Quotas::new(limits::CALLS_PER_CALLER),
+            machine_quotas: Quotas::new(limits::MACHINE_CALLS),
+            calls_open: Places::new(limits::CALLS_AT_ONCE_MAX),
+            addresses: Addresses::default(),
             traffic: Traffic::default(),
         })
     }
@@ -167,12 +176,26 @@ impl Hub {
         Ok(machine)
     }
 
+    /// Counts a call of a machine to the relay itself.
+    pub(crate) fn count_call_of(&self, machine: &MachineRecord) -> Result<(), Status> {
+        self.machine_quotas.take(&machine.id, Instant::now()).map_err(|wait| {
+            self.calls_limited.fetch_add(1, Ordering::Relaxed);
+            let wait = wait.as_millis() + 1;
+            Status::resource_exhausted(format!(
+                "OBEY-1003: this machine calls the relay too often; come back in {wait} ms"
+            ))
+        })
+    }
+
     /// Takes what a machine says of itself. Another daemon with the same certificate is refused while the first is there.
     pub(crate) fn register(
         &self,
         machine: &MachineRecord,
         request: pb::RegisterRequest,
     ) -> Result<(), String> {
+        if request.encoded_len() > limits::REGISTER_MAX_BYTES {
+            return Err("what this machine says of itself is larger than 16 KiB".to_owned());
+        }
         let mut state = self.locked();
         if let Some(live) = state.live.get_mut(&machine.id) {
             let is_other = !live.instance.is_empty() && live.instance != request.instance_id;
@@ -429,15 +452,16 @@ impl Hub {
     /// Remembers which machine a client chose. Returns the one before.
     pub(crate) fn switch(&self, user: &str, client: &str, machine_id: &str) -> String {
         let mut state = self.locked();
-        if state.switched.len() >= limits::SWITCHED_MAX {
-            state.switched.clear();
+        let chosen = state.switched.entry(user.to_owned()).or_default();
+        if chosen.len() >= limits::SWITCHED_PER_USER_MAX && !chosen.contains_key(client) {
+            // Of this user only: nobody forgets what others chose.
+            chosen.clear();
         }
-        let key = (user.to_owned(), client.to_owned());
-        state.switched.insert(key, machine_id.to_owned()).unwrap_or_default()
+        chosen.insert(client.to_owned(), machine_id.to_owned()).unwrap_or_default()
     }
 
     pub(crate) fn switched(&self, user: &str, client: &str) -> Option<String> {
-        self.locked().switched.get(&(user.to_owned(), client.to_owned())).cloned()
+        self.locked().switched.get(user)?.get(client).cloned()
     }
 
     /// Returns the tunnels that are open.
@@ -465,3 +489,6 @@ pub(crate) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     let (seconds, nanos) = time.seconds_and_nanos();
     prost_types::Timestamp { seconds, nanos }
 }
+
+#[cfg(test)]
+mod tests;

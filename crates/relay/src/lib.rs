@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(feature = "nats"), allow(dead_code, reason = "what only several relays need"))]
 
+mod addresses;
 mod admin;
 mod authority;
 mod buffer;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::quota::Rate;
+
 /// How long a machine's certificate is valid: a stolen one is worth little, and a renewal costs nothing.
 pub const LEAF_LIFE: Duration = Duration::from_secs(24 * 3600);
 
@@ -47,6 +49,20 @@ pub const CHANGES_INTERVAL: Duration = Duration::from_millis(500);
 /// Connections at a time; a client or a machine needs one.
 pub const CONNECTIONS_MAX: usize = 8_192;
 
+/// Of these, connections of one address: half, so that nobody else is kept out by one; an office or a cloud may be behind it.
+pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 4_096;
+
+/// Connections that one address may make: a thousand machines behind one come back at once when a relay was away, and more than
+/// that costs a processor of the relay, a millisecond each.
+pub const HANDSHAKES_PER_ADDRESS: Rate = Rate { per_second: 200.0, burst: 2_000.0 };
+
+/// Wrong tokens and codes of one address: people mistype, and programs with an old token try on. Right ones are not counted, and
+/// go on when an address has used these up.
+pub const REFUSALS_PER_ADDRESS: Rate = Rate { per_second: 1.0, burst: 60.0 };
+
+/// Late renewals that one address may begin, so that it never has all nonces.
+pub const LATE_RENEWALS_PER_ADDRESS: Rate = Rate { per_second: 4.0, burst: 256.0 };
+
 /// How long shaking hands may take, and sending the first bytes.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
@@ -57,17 +73,36 @@ pub const HEADERS_MAX_BYTES: u32 = 16 * 1024;
 /// Bytes of an answer that are buffered for a client that does not read.
 pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Choices of machines that are remembered, one per client.
-pub const SWITCHED_MAX: usize = 10_000;
+/// Choices of machines that are remembered of one user, one per client, and the bytes of a client's name.
+pub const SWITCHED_PER_USER_MAX: usize = 100;
+pub const CLIENT_NAME_MAX_BYTES: usize = 128;
 
 /// Machines, users and tokens for devices that a relay knows: all of them are in memory.
 pub const MACHINES_MAX: usize = 10_000;
 pub const USERS_MAX: usize = 10_000;
 pub const REACHES_MAX: usize = 100_000;
 
+/// Tokens for devices of one machine, so that one never has all of them, and that a machine's record stays far below what NATS
+/// takes in one message (1 MiB).
+pub const REACHES_PER_MACHINE_MAX: usize = 1_000;
+
+/// Certificates of one machine that were issued and are not used yet: an answer may be lost, and then there is another one.
+pub const UNUSED_CERTIFICATES_MAX: usize = 8;
+
+/// What a machine says of itself, in bytes; it is kept in memory, and given to other relays.
+pub const REGISTER_MAX_BYTES: usize = 16 * 1024;
+
+/// Calls of one machine to the relay itself: a heartbeat each ten seconds, and some when it connects. Each costs a write to disk.
+pub const MACHINE_CALLS: Rate = Rate { per_second: 5.0, burst: 100.0 };
+
 /// Calls that wait for one machine, how large one may be, and how long it waits.
 pub const BUFFERED_MAX: usize = 1_000;
 pub const BUFFERED_BODY_MAX_BYTES: usize = 1024 * 1024;
+
+/// Bytes that wait for one machine, and bytes of the relay's file above which no more is kept: a disk is never filled by calls
+/// for machines that do not come back.
+pub const BUFFERED_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub const BUFFERED_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// How long the answer to a call that waited may take; then it is delivered again when the machine returns.
@@ -113,13 +148,25 @@ pub const BUS_RETRY_MAX: Duration = Duration::from_secs(4);
 /// Frames of other relays that wait to be taken. Credit bounds the bytes; a call has at most some hundred frames under way.
 pub const BUS_FRAMES_MAX: usize = 262_144;
 
+/// Bytes of one record that relays share: less than NATS takes in one message.
+pub const SHARED_RECORD_MAX_BYTES: usize = 900 * 1024;
+
+/// Servers that keep a copy of what relays share, where there are as many: one of them may die.
+pub const BUS_REPLICAS: usize = 3;
+
 /// How long NATS remembers what was written twice; nothing here relies on it.
 pub const BUS_DUPLICATES: Duration = Duration::from_secs(120);
 
 /// Calls that one user, or the devices of one machine, may make in a second and at once: more than people and their tools
 /// make, and too few to hold up a relay. A sealed connection is one call, whatever goes on inside of it.
-pub const CALLS_PER_SECOND: u32 = 2_000;
-pub const CALLS_BURST: u32 = 4_000;
+pub const CALLS_PER_CALLER: Rate = Rate { per_second: 2_000.0, burst: 4_000.0 };
+
+/// Calls that one user, or the devices of one machine, may have open at a time: as many as go through one tunnel. Each may hold
+/// 128 KiB in a relay, and those that wait for a machine that is away count too.
+pub const CALLS_AT_ONCE_MAX: usize = 1_024;
+
+/// Calls between two relays at a time: those of all of their users.
+pub const PEER_CALLS_MAX: usize = 16_384;
 
 /// What was done to a relay that is kept: years of a small one, months of a large one, and a few megabytes.
 pub const AUDIT_MAX: i64 = 20_000;

@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 use wire::betcode::v1 as pb;
 use wire::betcode::v1::machine_service_server::MachineService;
 
+use crate::addresses::ClientAddress;
 use crate::forward::{client_of, principal_of};
 use crate::hub::Hub;
 use crate::status;
@@ -47,7 +48,7 @@ impl MachineService for MachineHandler {
         let principal = self.principal(&request)?;
         let machine = self.named(&principal, &request.get_ref().machine_id)?;
         let Principal::User(user) = principal else { return Err(status::unauthenticated()) };
-        let client = client_of(request.metadata().as_ref());
+        let client = client_of(request.metadata().as_ref())?;
         let previous_machine_id = self.0.switch(&user.id, &client, &machine.id);
         let machine = Some(self.0.describe(&machine));
         Ok(Response::new(pb::SwitchMachineResponse { machine, previous_machine_id }))
@@ -56,7 +57,8 @@ impl MachineService for MachineHandler {
 
 impl MachineHandler {
     fn principal<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
-        principal_of(&self.0, request.metadata().as_ref()).ok_or_else(status::unauthenticated)
+        let address = ClientAddress::of(request.extensions());
+        principal_of(&self.0, request.metadata().as_ref(), address)
     }
 
     fn named(&self, principal: &Principal, named: &str) -> Result<Arc<MachineRecord>, Status> {

@@ -20,6 +20,7 @@ pub(crate) struct Totals {
     refused: u64,
     expired: u64,
     limited: u64,
+    addresses_limited: u64,
     pub(crate) over_quota: u64,
     pub(crate) relays: usize,
     pub(crate) elsewhere: usize,
@@ -41,6 +42,7 @@ impl Totals {
             refused: hub.calls_refused.load(Ordering::Relaxed),
             expired: hub.calls_expired.load(Ordering::Relaxed),
             limited: hub.calls_limited.load(Ordering::Relaxed),
+            addresses_limited: hub.addresses.limited.load(Ordering::Relaxed),
             over_quota: hub.calls_over_quota.load(Ordering::Relaxed),
             ..Self::default()
         };
@@ -83,6 +85,12 @@ impl Totals {
             self.ignored,
         );
         add("calls_limited_total", "counter", "Calls of somebody who made too many.", self.limited);
+        add(
+            "addresses_limited_total",
+            "counter",
+            "Connections and calls of addresses that came or were refused too often.",
+            self.addresses_limited,
+        );
         add(
             "calls_over_quota_total",
             "counter",

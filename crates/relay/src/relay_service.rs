@@ -12,6 +12,7 @@ use tunnel::keys;
 use wire::obey::v1 as pb;
 use wire::obey::v1::relay_service_server::RelayService;
 
+use crate::addresses::ClientAddress;
 use crate::admin::{CLUSTER, TOKEN_FILE};
 use crate::forward::principal_of;
 use crate::hub::{Hub, timestamp};
@@ -46,10 +47,33 @@ impl RelayHandler {
     fn machine<T>(&self, request: &Request<T>) -> Result<Arc<MachineRecord>, Status> {
         let certificate = request.extensions().get::<ClientCertificate>();
         let fingerprint = certificate.and_then(|certificate| certificate.fingerprint.as_deref());
-        self.hub.machine_of(fingerprint).map_err(|error| status::grpc(&error))
+        let machine = self.hub.machine_of(fingerprint).map_err(|error| status::grpc(&error))?;
+        self.hub.count_call_of(&machine)?;
+        Ok(machine)
     }
 
-    fn enrol(&self, request: &pb::EnrolMachineRequest) -> Result<pb::EnrolMachineResponse, Error> {
+    /// Whether the address of a request may present a secret.
+    fn may_try<T>(&self, request: &Request<T>) -> Result<ClientAddress, Status> {
+        let address = ClientAddress::of(request.extensions());
+        self.hub.addresses.may_try(address).map(|()| address)
+    }
+
+    fn enrol(
+        &self,
+        request: &pb::EnrolMachineRequest,
+        address: ClientAddress,
+    ) -> Result<pb::EnrolMachineResponse, Error> {
+        let refused = || {
+            self.hub.addresses.note_refusal(address);
+            self.note_refusal("machine_refused", &request.name);
+            let message =
+                "the code is wrong, was used or has expired; make another one on the relay: obey relay code";
+            Error::new(ErrorCode::RelayRefused, message)
+        };
+        // Who has no code learns nothing, and costs nothing.
+        if !self.hub.store.has_code(&request.secret)? {
+            return Err(refused());
+        }
         // Before the code is used up.
         check_name(&request.name)?;
         if self.hub.store.directory().machines.values().any(|machine| machine.name == request.name) {
@@ -58,12 +82,7 @@ impl RelayHandler {
         }
         let machine_id = host::machine::new_machine_id();
         let certificate = self.hub.authority().sign(&machine_id, &request.csr_pem, limits::LEAF_LIFE)?;
-        let user = self.hub.store.take_code(&request.secret)?.ok_or_else(|| {
-            self.note_refusal("machine_refused", &request.name);
-            let message =
-                "the code is wrong, was used or has expired; make another one on the relay: obey relay code";
-            Error::new(ErrorCode::RelayRefused, message)
-        })?;
+        let user = self.hub.store.take_code(&request.secret)?.ok_or_else(refused)?;
         self.hub.store.add_machine(&machine_id, &request.name, &user, &certificate)?;
         self.hub.store.note("machine_joined", &request.name, &machine_id);
         tracing::info!(machine = request.name, machine_id, "a machine has joined");
@@ -72,8 +91,9 @@ impl RelayHandler {
     }
 
     /// Makes another relay one with this one.
-    fn enrol_other(&self, secret: &str) -> Result<pb::EnrolRelayResponse, Error> {
+    fn enrol_other(&self, secret: &str, address: ClientAddress) -> Result<pb::EnrolRelayResponse, Error> {
         if !self.hub.store.take_relay_code(secret)? {
+            self.hub.addresses.note_refusal(address);
             self.note_refusal("relay_refused", "");
             let message = "the code is wrong, was used or has expired; make another one on the relay: obey relay code --relay";
             return Err(Error::new(ErrorCode::RelayRefused, message));
@@ -141,7 +161,8 @@ impl RelayService for RelayHandler {
         &self,
         request: Request<pb::EnrolMachineRequest>,
     ) -> Result<Response<pb::EnrolMachineResponse>, Status> {
-        self.enrol(request.get_ref()).map(Response::new).map_err(|error| status::grpc(&error))
+        let address = self.may_try(&request)?;
+        self.enrol(request.get_ref(), address).map(Response::new).map_err(|error| status::grpc(&error))
     }
 
     async fn renew_certificate(
@@ -155,8 +176,9 @@ impl RelayService for RelayHandler {
 
     async fn begin_renewal(
         &self,
-        _request: Request<pb::BeginRenewalRequest>,
+        request: Request<pb::BeginRenewalRequest>,
     ) -> Result<Response<pb::BeginRenewalResponse>, Status> {
+        self.hub.addresses.may_renew(ClientAddress::of(request.extensions()))?;
         let nonce = keys::secret().map_err(|error| status::grpc(&error))?.into_bytes();
         let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
         nonces.retain(|_, made| made.elapsed() <= limits::NONCE_LIFE);
@@ -173,7 +195,10 @@ impl RelayService for RelayHandler {
         &self,
         request: Request<pb::RenewExpiredCertificateRequest>,
     ) -> Result<Response<pb::RenewCertificateResponse>, Status> {
-        self.renew_expired(request.get_ref()).map(Response::new).map_err(|error| status::grpc(&error))
+        let address = self.may_try(&request)?;
+        let renewed =
+            self.renew_expired(request.get_ref()).inspect_err(|_| self.hub.addresses.note_refusal(address));
+        renewed.map(Response::new).map_err(|error| status::grpc(&error))
     }
 
     async fn grant_reach(
@@ -192,7 +217,7 @@ impl RelayService for RelayHandler {
         request: Request<pb::RemoveMachineRequest>,
     ) -> Result<Response<pb::RemoveMachineResponse>, Status> {
         let principal =
-            principal_of(&self.hub, request.metadata().as_ref()).ok_or_else(status::unauthenticated)?;
+            principal_of(&self.hub, request.metadata().as_ref(), ClientAddress::of(request.extensions()))?;
         if matches!(principal, Principal::Device { .. }) {
             return Err(status::unauthenticated());
         }
@@ -208,15 +233,18 @@ impl RelayService for RelayHandler {
         &self,
         request: Request<pb::EnrolRelayRequest>,
     ) -> Result<Response<pb::EnrolRelayResponse>, Status> {
-        self.enrol_other(&request.get_ref().secret).map(Response::new).map_err(|error| status::grpc(&error))
+        let address = self.may_try(&request)?;
+        let enrolled = self.enrol_other(&request.get_ref().secret, address);
+        enrolled.map(Response::new).map_err(|error| status::grpc(&error))
     }
 
     async fn get_relay_status(
         &self,
         request: Request<pb::GetRelayStatusRequest>,
     ) -> Result<Response<pb::GetRelayStatusResponse>, Status> {
-        match principal_of(&self.hub, request.metadata().as_ref()) {
-            Some(Principal::User(user)) if user.is_owner => {}
+        let address = ClientAddress::of(request.extensions());
+        match principal_of(&self.hub, request.metadata().as_ref(), address)? {
+            Principal::User(user) if user.is_owner => {}
             _ => return Err(status::unauthenticated()),
         }
         let (totals, authority) = (Totals::of(&self.hub), self.hub.authority());

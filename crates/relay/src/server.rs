@@ -30,6 +30,7 @@ use wire::betcode::v1::machine_service_server::MachineServiceServer;
 use wire::betcode::v1::tunnel_service_server::TunnelServiceServer;
 use wire::obey::v1::relay_service_server::RelayServiceServer;
 
+use crate::addresses::ClientAddress;
 use crate::authority::Authority;
 use crate::forward::{forward, principal_of};
 use crate::hub::Hub;
@@ -144,12 +145,15 @@ impl Bound {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
+                    Ok((stream, peer)) => {
+                        let address = ClientAddress(peer.ip());
+                        // Nothing is read of one that comes too often.
+                        let Some(of_address) = serving.hub.addresses.connect(address) else { continue };
                         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                         let (serving, is_going) = (Arc::clone(&serving), is_going.clone());
                         connections.spawn(async move {
-                            serve(stream, serving, is_going).await;
-                            drop(place);
+                            serve(stream, address, serving, is_going).await;
+                            drop((place, of_address));
                         });
                     }
                     Err(error) => {
@@ -247,7 +251,12 @@ fn router(hub: &Arc<Hub>) -> Result<axum::Router, Error> {
     Ok(routes.into_axum_router())
 }
 
-async fn serve(stream: TcpStream, serving: Arc<Serving>, mut going: watch::Receiver<bool>) {
+async fn serve(
+    stream: TcpStream,
+    address: ClientAddress,
+    serving: Arc<Serving>,
+    mut going: watch::Receiver<bool>,
+) {
     // Small frames must not wait for the other end's acknowledgements; without it, it only takes longer.
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = time::timeout(limits::HANDSHAKE_WAIT, serving.acceptor().accept(stream)).await
@@ -269,7 +278,9 @@ async fn serve(stream: TcpStream, serving: Arc<Serving>, mut going: watch::Recei
             // A refusal without reading the message would reset the stream, and some clients would not see why.
             let (parts, body) = request.into_parts();
             let (body, unread) = DrainedBody::new(body, is_http2, ending);
-            let response = answer(serving, Request::from_parts(parts, Body::new(body)), certificate).await;
+            let mut request = Request::from_parts(parts, Body::new(body));
+            request.extensions_mut().insert(address);
+            let response = answer(serving, request, certificate).await;
             unread.read().await;
             Ok::<_, Infallible>(response)
         }
@@ -321,9 +332,11 @@ async fn answer(
 ) -> Response {
     let path = request.uri().path();
     if path == METRICS {
-        return match principal_of(&serving.hub, request.headers()) {
-            Some(Principal::User(user)) if user.is_owner => Totals::of(&serving.hub).text().into_response(),
-            _ => status::answer(&status::unauthenticated(), false),
+        let address = ClientAddress::of(request.extensions());
+        return match principal_of(&serving.hub, request.headers(), address) {
+            Ok(Principal::User(user)) if user.is_owner => Totals::of(&serving.hub).text().into_response(),
+            Ok(_) => status::answer(&status::unauthenticated(), false),
+            Err(status) => status::answer(&status, false),
         };
     }
     if !OWN.iter().any(|own| path.starts_with(own)) {

@@ -201,6 +201,16 @@ impl Store {
         })
     }
 
+    /// Whether a code would work now.
+    pub(crate) fn has_code(&self, secret: &str) -> Result<bool, Error> {
+        let found = self.locked().query_row(
+            "SELECT 1 FROM codes WHERE secret_hash = ?1 AND expires_at > ?2",
+            params![keys::hash(secret.as_bytes()), clock::now().0],
+            |_| Ok(()),
+        );
+        found.optional().map(|found| found.is_some()).map_err(|error| failed(&error))
+    }
+
     /// Uses up a code. Returns whose machine it makes; nothing for one that is wrong, used or expired.
     pub(crate) fn take_code(&self, secret: &str) -> Result<Option<String>, Error> {
         let (now, hash) = (clock::now(), keys::hash(secret.as_bytes()));
@@ -254,6 +264,7 @@ impl Store {
     ) -> Result<(), Error> {
         self.change(|db| {
             insert_certificate(db, &machine.id, machine.generation + 1, certificate)
+                .and_then(|()| drop_unused_certificates(db, machine))
                 .map_err(|error| failed(&error))
         })
     }
@@ -308,6 +319,15 @@ impl Store {
 
     /// Makes a token with which a device reaches a machine.
     pub(crate) fn add_reach(&self, machine_id: &str, label: &str) -> Result<String, Error> {
+        if label.len() > limits::NAME_MAX_BYTES {
+            return Err(Error::invalid("label", "is longer than 64 bytes"));
+        }
+        let of_machine = self.directory().reach_tokens.values().filter(|of| *of == machine_id).count();
+        if of_machine >= limits::REACHES_PER_MACHINE_MAX {
+            let message =
+                "this machine has no room for another device at the relay; remove it and join again";
+            return Err(Error::new(ErrorCode::LimitReached, message));
+        }
         if self.directory().reach_tokens.len() >= limits::REACHES_MAX {
             return Err(Error::new(ErrorCode::LimitReached, "this relay has no room for another device"));
         }
@@ -325,6 +345,16 @@ impl Store {
     fn locked(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Forgets the oldest of the certificates that a machine was given and does not use.
+fn drop_unused_certificates(db: &Connection, machine: &MachineRecord) -> rusqlite::Result<()> {
+    db.execute(
+        "DELETE FROM certificates WHERE machine_id = ?1 AND generation > ?2 AND rowid NOT IN
+         (SELECT rowid FROM certificates WHERE machine_id = ?1 ORDER BY rowid DESC LIMIT ?3)",
+        params![machine.id, machine.generation, limits::UNUSED_CERTIFICATES_MAX as i64],
+    )
+    .map(drop)
 }
 
 fn insert_certificate(

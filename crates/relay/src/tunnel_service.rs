@@ -101,7 +101,9 @@ impl TunnelHandler {
     fn machine<T>(&self, request: &Request<T>) -> Result<Arc<MachineRecord>, Status> {
         let certificate = request.extensions().get::<ClientCertificate>();
         let fingerprint = certificate.and_then(|certificate| certificate.fingerprint.as_deref());
-        self.0.machine_of(fingerprint).map_err(|error| status::grpc(&error))
+        let machine = self.0.machine_of(fingerprint).map_err(|error| status::grpc(&error))?;
+        self.0.count_call_of(&machine)?;
+        Ok(machine)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::{self, kv, stream};
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use domain::{Error, ErrorCode};
 use tokio::sync::{mpsc, watch};
 
@@ -54,10 +54,14 @@ impl Bus {
                     }
                 }
             });
-        let client = options.connect(url).await.map_err(|error| {
+        let unusable = |error: &dyn std::fmt::Display| {
             let message = format!("--nats: {url} cannot be used: {error}");
             Error::new(ErrorCode::RelayUnreachable, message)
-        })?;
+        };
+        // Any of several servers will do; the others are tried when one is away.
+        let servers = url.split(',').map(|one| one.trim().parse::<ServerAddr>());
+        let servers: Vec<ServerAddr> = servers.collect::<Result<_, _>>().map_err(|error| unusable(&error))?;
+        let client = options.connect(servers).await.map_err(|error| unusable(&error))?;
         Ok((Self { client, cluster: cluster.to_owned(), connections }, is_lost))
     }
 
@@ -100,7 +104,7 @@ impl Bus {
         if let Ok(store) = jetstream.get_key_value(&bucket).await {
             return Ok(store);
         }
-        let config = stream::Config {
+        let mut config = stream::Config {
             name: format!("KV_{bucket}"),
             subjects: vec![format!("$KV.{bucket}.>")],
             max_messages_per_subject: 1,
@@ -114,9 +118,30 @@ impl Bus {
             allow_rollup: true,
             deny_delete: true,
             allow_direct: true,
+            num_replicas: limits::BUS_REPLICAS,
             ..Default::default()
         };
-        jetstream.get_or_create_stream(config).await?;
+        // A server that is alone, or has one other, keeps what there is once.
+        if jetstream.get_or_create_stream(config.clone()).await.is_err() {
+            config.num_replicas = 1;
+            jetstream.get_or_create_stream(config).await?;
+        }
         Ok(jetstream.get_key_value(&bucket).await?)
+    }
+
+    /// Has more servers keep a bucket that was made when there were fewer of them.
+    pub(super) async fn replicate(&self, name: &str) {
+        let jetstream = jetstream::new(self.client.clone());
+        let stream = format!("KV_obey_{}_{name}", self.cluster);
+        let Ok(stream) = jetstream.get_stream(&stream).await else { return };
+        let config = &stream.cached_info().config;
+        if config.num_replicas >= limits::BUS_REPLICAS {
+            return;
+        }
+        let config = stream::Config { num_replicas: limits::BUS_REPLICAS, ..config.clone() };
+        // Where there are not as many servers, it stays as it is.
+        if let Err(error) = jetstream.update_stream(config).await {
+            tracing::debug!(%error, name, "this bucket is kept by one server");
+        }
     }
 }

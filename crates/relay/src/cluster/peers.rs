@@ -55,7 +55,7 @@ impl Peers {
         let mut calling = locked(&self.calling);
         let peer = calling.entry(relay.to_owned()).or_insert_with(|| {
             let name = host::ids::unique();
-            let (link, frames) = Link::new(LinkSide::Relay, name.clone());
+            let (link, frames) = Link::with_calls(LinkSide::Relay, name.clone(), limits::PEER_CALLS_MAX);
             let subject = cluster.bus.frames(relay, &format!("{CALL}.{}.{name}", cluster.relay));
             let sending = tokio::spawn(send(Arc::clone(cluster), subject, frames)).abort_handle();
             PeerLink { link, name, heard: Instant::now(), sending }
@@ -67,7 +67,7 @@ impl Peers {
     fn link_from(&self, cluster: &Arc<Cluster>, relay: &str, name: &str) -> Arc<Link> {
         let mut serving = locked(&self.serving);
         let peer = serving.entry((relay.to_owned(), name.to_owned())).or_insert_with(|| {
-            let (link, frames) = Link::new(LinkSide::Machine, "");
+            let (link, frames) = Link::with_calls(LinkSide::Machine, "", limits::PEER_CALLS_MAX);
             let subject = cluster.bus.frames(relay, &format!("{ANSWER}.{}.{name}", cluster.relay));
             let sending = tokio::spawn(send(Arc::clone(cluster), subject, frames)).abort_handle();
             PeerLink { link, name: name.to_owned(), heard: Instant::now(), sending }

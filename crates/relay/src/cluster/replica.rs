@@ -35,6 +35,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, hub: Arc<Hub>) {
 async fn run_once(cluster: &Cluster, hub: &Hub) -> Result<(), Problem> {
     let mut connections = cluster.bus.connections();
     let bucket = cluster.bus.bucket(BUCKET, Duration::ZERO).await?;
+    cluster.bus.replicate(BUCKET).await;
     let mut watch = bucket.watch_with_history(">").await?;
     let mut known = Known::new();
     read_history(cluster, hub, &bucket, &mut watch, &mut known).await?;
@@ -117,6 +118,11 @@ async fn write(hub: &Hub, bucket: &Store, known: &mut Known) -> Result<(), Probl
     for (key, value) in &own {
         let is_deleted = matches!(known.get(key), Some(None));
         if is_deleted || known.get(key).and_then(Option::as_ref) == Some(value) {
+            continue;
+        }
+        if value.len() > limits::SHARED_RECORD_MAX_BYTES {
+            // It would keep all others from being written.
+            tracing::warn!(key, bytes = value.len(), "a record is too large to be shared with other relays");
             continue;
         }
         bucket.put(key, value.clone().into()).await?;

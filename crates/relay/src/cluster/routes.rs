@@ -58,10 +58,17 @@ async fn write_all(cluster: &Cluster, hub: &Hub, is_beat: bool) -> Result<(), Pr
         // Somebody else may have claimed it since; then it is not ours to delete.
         let _ = bucket.delete_expect_revision(&id, Some(held.revision)).await;
     }
+    let mut failed = None;
     for tunnel in live {
-        write(cluster, hub, &bucket, &tunnel, is_beat).await?;
+        // One that cannot be written keeps no other from it.
+        if let Err(problem) = write(cluster, hub, &bucket, &tunnel, is_beat).await {
+            failed = Some(problem);
+            if !cluster.bus.is_connected() {
+                break;
+            }
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// Writes the claim on one machine again, or claims it.
@@ -163,6 +170,7 @@ pub(super) async fn follow(cluster: Arc<Cluster>, hub: Arc<Hub>) {
 async fn follow_once(cluster: &Arc<Cluster>, hub: &Arc<Hub>) -> Result<(), Problem> {
     let mut connections = cluster.bus.connections();
     let bucket = cluster.bus.bucket(BUCKET, limits::ROUTE_LIFE).await?;
+    cluster.bus.replicate(BUCKET).await;
     let mut watch = bucket.watch_with_history(">").await?;
     // A watch that was lost with the bus may be silent for ever.
     let idle: Duration = limits::WATCH_IDLE_MAX;

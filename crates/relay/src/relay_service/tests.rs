@@ -6,6 +6,8 @@ use super::*;
 use crate::authority::Authority;
 use crate::store::Store;
 
+const ADDRESS: ClientAddress = ClientAddress(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+
 fn relay() -> (tempfile::TempDir, RelayHandler) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("relay.db")).unwrap();
@@ -26,7 +28,7 @@ fn enrol(
         name: name.to_owned(),
         csr_pem: key.csr_pem.clone(),
     };
-    relay.enrol(&request).map(|enrolled| (key, enrolled))
+    relay.enrol(&request, ADDRESS).map(|enrolled| (key, enrolled))
 }
 
 #[test]
@@ -72,4 +74,61 @@ async fn an_expired_certificate_is_renewed_by_proof_of_its_key_and_a_fresh_nonce
     assert!(relay.hub.store.directory().machines[&enrolled.machine_id].is_locked, "two have the identity");
     relay.hub.store.remove_machine(&enrolled.machine_id).unwrap();
     assert!(relay.renew_expired(&request(begun().await, &key.key_pem)).is_err(), "a removed machine is gone");
+}
+
+#[tokio::test]
+async fn whoever_guesses_codes_is_stopped_and_others_join() {
+    let (_folder, relay) = relay();
+    let key = KeyRequest::new("box").unwrap();
+    let enrol_from = async |address: &str, secret: &str| {
+        let mut request = Request::new(pb::EnrolMachineRequest {
+            secret: secret.to_owned(),
+            name: "box".to_owned(),
+            csr_pem: key.csr_pem.clone(),
+        });
+        request.extensions_mut().insert(ClientAddress(address.parse().unwrap()));
+        relay.enrol_machine(request).await.map(drop).map_err(|status| status.code())
+    };
+    let mut guesses = 0;
+    while enrol_from("192.0.2.1", &format!("guess {guesses}")).await == Err(tonic::Code::PermissionDenied) {
+        guesses += 1;
+        assert!(guesses < 1_000, "nobody stops it");
+    }
+    assert_eq!(
+        enrol_from("192.0.2.1", "secret").await,
+        Err(tonic::Code::ResourceExhausted),
+        "not even with a hit"
+    );
+    assert_eq!(enrol_from("192.0.2.2", "secret").await, Ok(()));
+}
+
+#[tokio::test]
+async fn an_address_with_wrong_tokens_waits_and_right_ones_work_from_there() {
+    let (_folder, relay) = relay();
+    let (_, token) = relay.hub.store.add_user("ann", false).unwrap();
+    let call = |token: &str| {
+        let mut headers = http::HeaderMap::new();
+        headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        principal_of(&relay.hub, &headers, ADDRESS).map(drop).map_err(|status| status.code())
+    };
+    let mut tries = 0;
+    while call("obey-relay-wrong") == Err(tonic::Code::Unauthenticated) {
+        tries += 1;
+        assert!(tries < 1_000, "nobody stops it");
+    }
+    assert_eq!(call("obey-relay-wrong"), Err(tonic::Code::ResourceExhausted));
+    assert_eq!(call(&token), Ok(()));
+}
+
+#[tokio::test]
+async fn a_machine_that_calls_the_relay_without_end_is_told_when_to_come_back() {
+    let (_folder, relay) = relay();
+    let (_, enrolled) = enrol(&relay, "secret", "box").unwrap();
+    let machine = Arc::clone(&relay.hub.store.directory().machines[&enrolled.machine_id]);
+    let mut calls = 0;
+    while relay.hub.count_call_of(&machine).is_ok() {
+        calls += 1;
+        assert!(calls < 10_000, "nobody stops it");
+    }
+    assert!(f64::from(calls) >= limits::MACHINE_CALLS.burst);
 }

@@ -25,8 +25,10 @@ pub(crate) enum Kept {
     New,
     /// The same call waits already.
     Before,
-    /// There is no room.
+    /// There is no room for so many.
     Full,
+    /// There is no room for so much.
+    TooMuch,
 }
 
 impl Store {
@@ -48,13 +50,21 @@ impl Store {
             if waits > 0 {
                 return Ok(Kept::Before);
             }
-            let count: i64 = db.query_row(
-                "SELECT count(*) FROM buffered_calls WHERE machine_id = ?1 AND expires_at > ?2",
+            let (count, bytes): (i64, i64) = db.query_row(
+                "SELECT count(*), coalesce(sum(length(body) + length(head)), 0) FROM buffered_calls
+                 WHERE machine_id = ?1 AND expires_at > ?2",
                 params![machine_id, clock::now().0],
-                |row| row.get(0),
+                |row| Ok((row.get(0)?, row.get(1)?)),
             )?;
             if usize::try_from(count).unwrap_or(usize::MAX) >= limits::BUFFERED_MAX {
                 return Ok(Kept::Full);
+            }
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            if bytes.saturating_add(call.body.len()).saturating_add(call.head.len())
+                > limits::BUFFERED_BYTES_MAX
+                || file_bytes(&db)? > limits::FILE_BYTES_MAX
+            {
+                return Ok(Kept::TooMuch);
             }
             db.execute(
                 "INSERT INTO buffered_calls (machine_id, delivery_id, priority, path, head, body, user, expires_at)
@@ -114,4 +124,11 @@ impl Store {
         );
         count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| failed(&error))
     }
+}
+
+/// Returns how large the file is, without what is free in it.
+fn file_bytes(db: &rusqlite::Connection) -> rusqlite::Result<u64> {
+    let number = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+    let pages = number("page_count")? - number("freelist_count")?;
+    Ok(u64::try_from(pages * number("page_size")?).unwrap_or(0))
 }

@@ -168,3 +168,65 @@ fn the_file_is_its_users_alone_even_if_it_was_open_to_others() {
         assert_eq!(mode & 0o077, 0, "{:?}", entry.path());
     }
 }
+
+#[test]
+fn calls_that_wait_for_one_machine_take_only_so_much_room() {
+    let (_folder, store) = store();
+    let (user, _) = store.add_user("ann", true).unwrap();
+    for number in [1, 2] {
+        let (id, name) = (format!("mach_{number}"), format!("box-{number}"));
+        store.add_machine(&id, &name, &user.id, &certificate(number)).unwrap();
+    }
+    let mut number = 0;
+    let mut keep = |machine: &str| {
+        number += 1;
+        let body = vec![0; limits::BUFFERED_BODY_MAX_BYTES];
+        let call = WaitingCall {
+            id: 0,
+            delivery_id: format!("d{number}"),
+            path: "x".to_owned(),
+            head: Vec::new(),
+            body,
+            user: "ann".to_owned(),
+        };
+        store.keep_call(machine, 4, &call).unwrap()
+    };
+    let most = limits::BUFFERED_BYTES_MAX / limits::BUFFERED_BODY_MAX_BYTES;
+    for _ in 0..most {
+        assert_eq!(keep("mach_1"), Kept::New);
+    }
+    assert_eq!(keep("mach_1"), Kept::TooMuch);
+    assert_eq!(keep("mach_2"), Kept::New, "another machine has room of its own");
+}
+
+#[test]
+fn one_machine_never_has_all_tokens_for_devices_nor_endless_certificates() {
+    let (_folder, store) = store();
+    let (user, _) = store.add_user("ann", true).unwrap();
+    store.add_machine("mach_1", "box", &user.id, &certificate(1)).unwrap();
+    store.add_machine("mach_2", "other", &user.id, &certificate(2)).unwrap();
+    {
+        let db = store.locked();
+        for number in 0..limits::REACHES_PER_MACHINE_MAX {
+            db.execute(
+                "INSERT INTO reaches (token_hash, machine_id, label, created_at) VALUES (?1, 'mach_1', '', 0)",
+                [number.to_string()],
+            )
+            .unwrap();
+        }
+    }
+    store.reload().unwrap();
+    assert_eq!(store.add_reach("mach_1", "phone").unwrap_err().code, ErrorCode::LimitReached);
+    assert!(store.add_reach("mach_2", "phone").is_ok());
+    assert_eq!(store.add_reach("mach_2", &"x".repeat(65)).unwrap_err().code, ErrorCode::InvalidArgument);
+
+    let machine = Arc::clone(&store.directory().machines["mach_2"]);
+    for number in 10..100 {
+        store.add_certificate(&machine, &certificate(number)).unwrap();
+    }
+    let directory = store.directory();
+    let known = (10..100_u8).filter(|number| directory.by_certificate(&format!("{number:02x}")).is_some());
+    assert_eq!(known.count(), limits::UNUSED_CERTIFICATES_MAX);
+    assert!(directory.by_certificate("02").is_some(), "the one in use is known");
+    assert!(directory.by_certificate(&format!("{:02x}", 99)).is_some(), "and the last one");
+}
