@@ -8,6 +8,8 @@ mod hairpin;
 mod kills;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "nats")]
+mod nats_cluster;
 mod network;
 mod page;
 mod partition;

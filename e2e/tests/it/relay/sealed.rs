@@ -42,7 +42,45 @@ async fn a_device_reaches_a_machine_that_the_relay_cannot_read() -> Result<()> {
     // Who is revoked is gone.
     machine.cli().ok(&["device", "revoke", "laptop"]).await?;
     let refused = cli.run(&["--machine", "box", "campaigns"]).await?;
-    ensure!(refused.code != Some(0), "{refused:?}");
+    ensure!(
+        refused.code != Some(0) && refused.stderr.contains("obey device add"),
+        "it says what to do: {refused:?}"
+    );
+    let listed = cli.run(&["ps", "--machines"]).await?;
+    let told = [listed.stdout.as_str(), listed.stderr.as_str()].concat();
+    ensure!(told.contains("box is not reached") && told.contains("obey machine doctor box"), "{listed:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_viewer_sees_everything_and_changes_nothing() -> Result<()> {
+    let relay = RelayScene::start().await?;
+    let machine = relay.machine("box", "full").await?;
+    let (_clients, session) = super::cut::speaking(&machine).await?;
+    let device = machine.device("laptop", "viewer").await?;
+    let cli = Cli::new(&device);
+    let listed = cli.ok(&["--machine", "box", "ps", "--json"]).await?;
+    ensure!(listed.stdout.contains(&session), "{listed:?}");
+    let project = machine.world.project().display().to_string();
+    let acts: [&[&str]; 7] = [
+        &["send", &session, "do more"],
+        &["session", "stop", &session],
+        &["session", "mode", &session, "autonomous"],
+        &["campaign", "add", &project, "--name", "mine"],
+        &["device", "list"],
+        &["exec", "--", "true"],
+        &["session", "delete", "--yes", &session],
+    ];
+    for act in acts {
+        let words: Vec<&str> = ["--machine", "box"].iter().chain(act).copied().collect();
+        let refused = cli.run(&words).await?;
+        ensure!(refused.code != Some(0), "{act:?}: {refused:?}");
+    }
+    // Nothing of it happened.
+    let after = machine.cli().ok(&["session", "info", &session, "--json"]).await?;
+    ensure!(!after.stdout.contains("autonomous") && !after.stdout.contains("do more"), "{after:?}");
+    let campaigns = machine.cli().json(&["campaigns"]).await?.to_string();
+    ensure!(!campaigns.contains("\"mine\""), "{campaigns}");
     Ok(())
 }
 
