@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ErrorCode;
 use hyper_util::rt::TokioIo;
@@ -129,9 +129,21 @@ impl Client {
     pub fn through(machine: &Arc<KnownMachine>) -> Result<Self> {
         let relay = machine.relay()?;
         let machine = Arc::clone(machine);
+        let failed = Arc::new(Mutex::new(None::<(Instant, String)>));
         let connector = tower::service_fn(move |_: Uri| {
-            let (machine, relay) = (Arc::clone(&machine), relay.clone());
-            async move { machine.connect(&relay, &[b"h2"]).await.map(TokioIo::new) }
+            let (machine, relay, failed) = (Arc::clone(&machine), relay.clone(), Arc::clone(&failed));
+            async move {
+                // Calls that are made together wait for a machine that is away together, and not one after the other.
+                if let Some((at, why)) = &*failed.lock().unwrap_or_else(PoisonError::into_inner)
+                    && at.elapsed() < limits::FAILURE_KEPT
+                {
+                    return Err(io::Error::other(why.clone()));
+                }
+                let connected = machine.connect(&relay, &[b"h2"]).await;
+                let failure = connected.as_ref().err().map(|error| (Instant::now(), error.to_string()));
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+                connected.map(TokioIo::new)
+            }
         });
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
         Ok(Self { channel })

@@ -52,3 +52,7 @@ pub const RENEW_BEFORE: Duration = Duration::from_secs(10 * 24 * 3600);
 
 /// Bytes of the file of one machine: a certificate, a key and some words.
 pub const MACHINE_FILE_MAX_BYTES: u64 = 64 * 1024;
+
+/// How long it is remembered that a machine could not be reached, for calls that were made together: one that is away is waited for by
+/// its relay for ten seconds.
+pub const FAILURE_KEPT: Duration = Duration::from_secs(1);

@@ -220,7 +220,9 @@ async fn status(console: &mut Console, args: &RelayFolderArgs) -> Result<Exit> {
             );
             console.out.line(&line)?;
         }
-        Err(error) => console.out.line(&format!("{url}: not serving ({})", error.message))?,
+        Err(error) => console
+            .out
+            .line(&format!("{url}: not serving ({}); serve it: obey relay serve", error.message))?,
     }
     let mut table = Table::new(&["NAME", "ID", "LAST SEEN", "STATE"]);
     for machine in machines {

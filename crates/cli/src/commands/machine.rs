@@ -67,7 +67,7 @@ pub(super) async fn join_device(console: &mut Console, args: &DeviceJoinArgs) ->
         return Ok(Exit::OK);
     }
     console.out.line(&format!("Paired with {} as {} ({})", machine.name, name, machine.role))?;
-    console.out.note(TextStyle::Dim, &format!("Use it: obey --machine {} session list", machine.name))?;
+    console.out.note(TextStyle::Dim, &format!("Use it: obey --machine {} ps", machine.name))?;
     Ok(Exit::OK)
 }
 

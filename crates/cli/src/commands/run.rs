@@ -178,15 +178,21 @@ async fn project(console: &mut Console, client: &Client, yes: bool) -> Result<Pr
     if !yes && !ask(console, &root).await? {
         return Err(Failure::coded(
             ErrorCode::CampaignNotFound,
-            format!("{} is not registered as a campaign", root.display()),
+            format!("{} is not registered as a campaign{}", root.display(), on_machine(console)?),
         )
-        .with_hint("register it: obey run --yes …, or obey campaign add PATH"));
+        .with_hint("register it there: obey run --yes …, or obey campaign add PATH"));
     }
     let request = pb::AddCampaignRequest { path: root.to_string_lossy().into_owned(), ..Default::default() };
     let campaign = client.campaigns().add_campaign(request).await?.into_inner();
     let text = format!("Registered {} as the campaign {}.", campaign.path, campaign.name);
     console.out.note(TextStyle::Dim, &text)?;
     Ok(Project { campaign, tree: None })
+}
+
+/// Says which machine is meant where it is not this one: folders are looked up there.
+fn on_machine(console: &Console) -> Result<String> {
+    let machine = console.machine()?;
+    Ok(machine.map_or_else(String::new, |machine| format!(" on the machine {}", machine.name)))
 }
 
 /// A folder without a repository has no trees; said before anything is registered.

@@ -192,8 +192,8 @@ impl Refusal {
                  file `token` beside the daemon's socket"
             }
             Refusal::Device => {
-                "callers on other machines need `Authorization: Bearer TOKEN` of a device, or its certificate; obey \
-                 device add makes one on the daemon's machine"
+                "this device is not known here, or was revoked; add it on the daemon's machine with obey device add, and \
+                 pair here with obey device join LINE, or send `Authorization: Bearer TOKEN` of a device"
             }
             Refusal::Key => {
                 "signed out: the key of this page was revoked or has expired; run obey web for a new one"

@@ -6,8 +6,8 @@ use http::Extensions;
 use super::{Caller, DeviceKind, MayAnswer, Peer, caller};
 
 /// Why a device may not answer, and the remedy.
-pub(crate) const KEPT_HERE: &str = "may not answer requests, because its key is kept on this machine, where agents may find it; \
-                                    answer in a terminal here, or pair again with: obey device add --role ROLE --same-host";
+pub(crate) const KEPT_HERE: &str = "may neither answer requests nor change what others may do, because its key is kept on this \
+                                    machine, where agents may find it; do it in a terminal here, or pair again with: obey device add --role ROLE --same-host";
 
 /// Signs what a device does, for the journal: who it is and from where come first, what the client says of itself after.
 /// A page signs with its own name alone. What others sign stays as it is; where they name nobody, it is who calls.

@@ -45,7 +45,10 @@ pub(in crate::commands) async fn run(console: &mut Console, args: &PsArgs) -> Re
         return Ok(Exit::OK);
     }
     for machine in &found.unreachable {
-        let line = format!("{} is not reached: {}", machine.name, machine.problem);
+        let line = format!(
+            "{} is not reached: {}. What is wrong: obey machine doctor {}",
+            machine.name, machine.problem, machine.name
+        );
         console.out.note(TextStyle::Warn, &line)?;
     }
     if sessions.is_empty() {

@@ -297,7 +297,9 @@ impl Attached<'_> {
     fn detach(&mut self) -> Result<Exit> {
         // What was written so far stays on the screen.
         self.conversation.view.close(&mut self.conversation.console.out)?;
-        let text = format!("Detached. The session goes on: obey attach {}", self.conversation.session);
+        let there = self.conversation.console.global.machine.as_ref();
+        let there = there.map_or_else(String::new, |machine| format!("--machine {machine} "));
+        let text = format!("Detached. The session goes on: obey {there}attach {}", self.conversation.session);
         self.conversation.note(TextStyle::Dim, &text)?;
         Ok(Exit::OK)
     }

@@ -134,7 +134,9 @@ async fn ask(
     let asking = async {
         // The relay knows who is away; a call would wait for its return.
         let (_, found) = crate::commands::machine::ask(KnownMachine::clone(machine)).await;
-        if found?.status() == MachineStatus::Offline {
+        let found = found
+            .map_err(|problem| format!("its relay {} does not say how it is: {problem}", machine.relay))?;
+        if found.status() == MachineStatus::Offline {
             return Err("it is offline".to_owned());
         }
         let client = Client::through(machine).map_err(|failure| failure.message)?;
