@@ -13,6 +13,7 @@ mod long_line;
 mod peers;
 mod provider;
 mod reattach;
+mod relay;
 mod start;
 mod throughput;
 mod workbench;
@@ -60,6 +61,7 @@ pub(crate) const ALL: &[(&str, Section)] = &[
     ("converse-replay", |table| Box::pin(converse::replay(table))),
     ("converse-fanout", |table| Box::pin(converse::fan_out(table))),
     ("permission", |table| Box::pin(converse::permission(table))),
+    ("relay", |table| Box::pin(relay::run(table))),
     ("line", |table| Box::pin(long_line::run(table))),
     ("exec", |table| Box::pin(workbench::exec(table))),
     ("rest", |table| Box::pin(workbench::calls(table))),

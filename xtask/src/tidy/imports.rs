@@ -138,7 +138,7 @@ const OURS: &[(&str, &[&str])] = &[
     // Only the scenarios of `provider_common::suite`.
     ("e2e", &["wire", "provider-common"]),
     // Benchmarks use the parts they measure; real agents and their model come from the tests: docs/decisions/0019.
-    ("bench", &["wire", "e2e"]),
+    ("bench", &["wire", "e2e", "tunnel"]),
     ("scrub-bench", &["scrub"]),
     // Every decoder of bytes that agents, clients and disks supply.
     (
