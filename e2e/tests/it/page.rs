@@ -125,7 +125,7 @@ impl Scenario {
     ) -> Result<Option<Self>> {
         let Some(browser) = tools::browser()? else { return Ok(None) };
         let Some((node, modules)) = tools::page_driver()? else { return Ok(None) };
-        let environment = vec![
+        let mut environment = vec![
             ("PAGE_BASE", format!("http://{address}").into()),
             ("PAGE_CHROMIUM", browser.into()),
             ("PAGE_MODULES", modules.into()),
@@ -133,6 +133,11 @@ impl Scenario {
             ("PAGE_OBEY", world.obey()?.into()),
             ("PAGE_DAEMON_PID", daemon.pid().unwrap_or(0).to_string().into()),
         ];
+        // A whole browser instead of the one that the tests fetch, which shows no notices.
+        if let Some(whole) = std::env::var_os("OBEY_TEST_CHROMIUM") {
+            environment.push(("PAGE_CHROMIUM", whole));
+            environment.push(("PAGE_HEADLESS", "new".into()));
+        }
         let script = tools::repository().join("e2e/tests/page").join(script);
         Ok(Some(Self { node, script, environment }))
     }

@@ -17,7 +17,7 @@ async function launch(profile, options) {
   return chromium.launchPersistentContext(profile, {
     executablePath: env.PAGE_CHROMIUM,
     headless: false,
-    args: ["--headless=shell", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--no-zygote"],
+    args: [`--headless=${env.PAGE_HEADLESS ?? "shell"}`, "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--no-zygote"],
     env: { ...env, LD_LIBRARY_PATH: join(dirname(env.PAGE_CHROMIUM), "al2023/lib") },
     viewport: options.viewport ?? { width: 1440, height: 900 },
     hasTouch: options.touch ?? false,
@@ -35,6 +35,7 @@ async function serveDist(context) {
   if (!env.PAGE_DIST) return;
   await context.route((url) => url.hostname === "127.0.0.1", async (route) => {
     const request = route.request();
+    if (new URL(request.url()).pathname.startsWith("/docs")) return route.fallback();
     const file = request.resourceType() === "document" ? "/index.html" : new URL(request.url()).pathname;
     if (!existsSync(env.PAGE_DIST + file) || file === "/") return route.fallback();
     const type = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", png: "image/png", webmanifest: "application/manifest+json" }[file.split(".").pop()];
