@@ -112,6 +112,14 @@ await scenario(async ({ page, assert }) => {
   await page.getByRole("searchbox", { name: "Filter" }).fill("rename");
   await until("the filter", async () => (await page.getByRole("row").count()) >= 2 && (await page.getByRole("cell", { name: "obey.v1.GrantService/RevokeGrant" }).count()) === 0);
   await page.getByRole("cell", { name: /^web\/chrome-linux/ }).first().waitFor();
+  // Followed: what happens elsewhere comes by itself.
+  await page.getByRole("checkbox", { name: "Follow" }).check();
+  const renames = page.getByRole("cell", { name: "obey.v1.SessionService/Rename" });
+  const before = await renames.count();
+  await obey("rename", id, "another-worker");
+  await obey("rename", id, "hard-worker");
+  await until("the followed entry", async () => (await renames.count()) > before);
+  await page.getByRole("checkbox", { name: "Follow" }).uncheck();
   await page.getByRole("button", { name: "Verify" }).click();
   const verified = page.getByRole("status").filter({ hasText: /^Intact: [\d,]+ entries · head [0-9a-f]{16}/ });
   await verified.waitFor();

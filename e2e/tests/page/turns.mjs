@@ -38,5 +38,16 @@ await scenario(async ({ page, assert }) => {
   await page.goto(`${BASE}/s/${spender}`);
   await obey("session", "send", spender, "--no-wait", `spend SCRIPT: ${JSON.stringify([{ usage: { input_tokens: 400, output_tokens: 400 } }, { text: "more" }, { hang: true }])}`);
   await log.locator(".fail", { hasText: "Turn ended: the budget is used up" }).waitFor();
+  // Its header has what is used of the budget.
+  await page.locator("header .spent.warn", { hasText: "100 % of 100 tokens" }).waitFor();
+
+  // Failed for good: the code leads to its page, which opens beside this one.
+  const crashed = await session("crashed", [{ text: "so far so good" }, { crash: 3 }]);
+  await page.goto(`${BASE}/s/${crashed}`);
+  const code = log.getByRole("link", { name: "OBEY-2031" }).first();
+  assert.equal(await code.getAttribute("rel"), "noopener");
+  const [explained] = await Promise.all([page.waitForEvent("popup"), code.click()]);
+  await explained.getByRole("heading", { level: 1, name: /OBEY-2031/ }).waitFor();
+  await explained.close();
   assert.equal(new Set(["Turn cancelled", "Turn failed", "Turn completed", "Turn ended: the budget is used up"]).size, 4);
 });

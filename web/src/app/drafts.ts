@@ -59,6 +59,32 @@ export function setComments(session: string, all: LineComment[]): void {
   }
 }
 
+/** A file of a review as it was when somebody looked at it. */
+export interface LookedAt {
+  added: number;
+  removed: number;
+  status: string;
+  /** Length of its change; 0: it was not opened. */
+  length: number;
+}
+
+export function lookedAt(session: string): Record<string, LookedAt> {
+  try {
+    return JSON.parse(localStorage.getItem(`obey-looked-at-${session}`) ?? "{}") as Record<string, LookedAt>;
+  } catch {
+    return {};
+  }
+}
+
+export function setLookedAt(session: string, all: Record<string, LookedAt>): void {
+  try {
+    if (Object.keys(all).length === 0) localStorage.removeItem(`obey-looked-at-${session}`);
+    else localStorage.setItem(`obey-looked-at-${session}`, JSON.stringify(all));
+  } catch {
+    // As above.
+  }
+}
+
 /** Whether what an agent thought is shown without opening it. */
 export function showsThinking(): boolean {
   try {

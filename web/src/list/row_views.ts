@@ -7,6 +7,7 @@ import { appendAnsi } from "../text/ansi.ts";
 import { count, dollars, duration, moment, short } from "../text/format.ts";
 import { MarkdownView, type Highlighter } from "../text/markdown.ts";
 import { pretty, visible } from "../text/visible.ts";
+import { codedParts } from "../text/error_codes.ts";
 import { captionOf, isPicture, Pictures } from "./pictures.ts";
 import type { RowView } from "./transcript_list.ts";
 
@@ -295,13 +296,13 @@ function turnEnd(row: Row, box: HTMLElement): void {
   if (row.usage) words.push(`${short(row.usage.input_tokens + row.usage.output_tokens)} tokens`);
   if (row.usage && row.usage.cost_micro_usd > 0) words.push(dollars(row.usage.cost_micro_usd));
   box.append(make("div", row.reason === "completed" ? "rule" : "rule fail", words.join(" · ")));
-  if (row.error !== "") box.append(make("div", "fail", row.error));
+  if (row.error !== "") box.append(coded("div", "fail", row.error));
 }
 
 function notice(row: Row, box: HTMLElement): void {
   switch (row.kind) {
     case "notice":
-      box.append(make("span", row.level === "info" ? "dim" : row.level === "error" ? "fail" : "warn", `${row.word}: ${row.code === "" ? "" : `${row.code} `}${visible(row.text)}`));
+      box.append(coded("span", row.level === "info" ? "dim" : row.level === "error" ? "fail" : "warn", `${row.word}: ${row.code === "" ? "" : `${row.code} `}${visible(row.text)}`));
       break;
     case "compaction": {
       const tokens = row.tokens_before === null ? "" : ` from ${short(row.tokens_before)} to ${short(row.tokens_after ?? 0)} tokens`;
@@ -332,6 +333,23 @@ function pre(text: string): HTMLElement {
   const block = make("pre", "", text);
   block.tabIndex = 0;
   return block;
+}
+
+/** A text whose error codes lead to their pages. */
+function coded(name: string, className: string, text: string): HTMLElement {
+  const made = make(name, className);
+  for (const { text: part, address } of codedParts(text)) {
+    if (address === "") {
+      made.append(part);
+      continue;
+    }
+    const link = make("a", "", part) as HTMLAnchorElement;
+    link.href = address;
+    link.target = "_blank";
+    link.rel = "noopener";
+    made.append(link);
+  }
+  return made;
 }
 
 function make(name: string, className = "", text = ""): HTMLElement {

@@ -1,6 +1,7 @@
 // Numbers and times as people read them, in the browser's language and zone.
 
 const number = new Intl.NumberFormat("en");
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 export function count(value: number): string {
@@ -35,4 +36,9 @@ export function ago(at: number, now: number): string {
 
 export function moment(at: number): string {
   return exact.format(at);
+}
+
+/** A moment as a column of a table has it: without the day if that is today. */
+export function brief(at: number, now: number): string {
+  return new Date(at).toDateString() === new Date(now).toDateString() ? clock.format(at) : moment(at);
 }

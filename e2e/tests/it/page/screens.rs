@@ -49,6 +49,16 @@ async fn changes_are_reviewed_commented_and_merged() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_newcomer_starts_answers_reviews_and_merges() -> Result<()> {
+    drive("newcomer.mjs").await
+}
+
+#[tokio::test]
+async fn two_pages_a_terminal_and_an_editor_show_the_same_rows() -> Result<()> {
+    drive("editor.mjs").await
+}
+
+#[tokio::test]
 async fn nothing_is_lost_or_doubled_when_the_connection_breaks() -> Result<()> {
     drive("reconnect.mjs").await
 }
