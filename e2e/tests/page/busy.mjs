@@ -24,6 +24,15 @@ await scenario(async ({ page, context, assert }) => {
   });
   const text = "Some *words* of an agent that never rests, with `code`.\n\n".repeat(CHUNKS / 10);
   for (const id of ids) await obey("session", "send", id, "--no-wait", `go SCRIPT: ${JSON.stringify([{ text, chunks: CHUNKS, gap_ms: 10 }, { text: "the end" }])}`);
+  // Somebody types meanwhile: from the key to the frame that has its letter.
+  await page.getByRole("textbox", { name: "Message" }).evaluate((field) => {
+    window.keys = [];
+    field.addEventListener("keydown", ({ timeStamp }) => requestAnimationFrame(() => setTimeout(() => window.keys.push(performance.now() - timeStamp))));
+  });
+  await page.getByRole("textbox", { name: "Message" }).pressSequentially("a draft that is written while ten agents write");
+  const keys = (await page.evaluate(() => window.keys)).toSorted((one, other) => one - other);
+  console.log(`key to letter: median ${keys[keys.length >> 1].toFixed(0)} ms, p95 ${keys[Math.floor(keys.length * 0.95)].toFixed(0)} ms`);
+  await page.getByRole("textbox", { name: "Message" }).fill("");
   await page.getByRole("log").getByText("Turn completed").waitFor({ timeout: 90_000 });
   const { gaps, tasks } = await page.evaluate(() => ({ gaps: window.gaps.toSorted((one, other) => one - other), tasks: window.tasks }));
   const frames = gaps.length / (gaps.reduce((sum, gap) => sum + gap, 0) / 1_000);
@@ -49,14 +58,21 @@ await scenario(async ({ page, context, assert }) => {
     };
     new MutationObserver(look).observe(document.querySelector("[role=log]"), { childList: true, subtree: true, characterData: true });
   });
-  const ticks = Array.from({ length: 40 }, (_, at) => ({ text: `tick${at}; `, gap_ms: 10, chunks: 1 }));
-  await obey("session", "send", ticker, "--no-wait", `go SCRIPT: ${JSON.stringify([{ text: "a ".repeat(40), chunks: 40, gap_ms: 15 }, ...ticks, { tool: "Bash", input: { command: "ls" }, ask: true, result: "ok" }])}`);
+  const TICKS = 40;
+  const ticks = (from) => Array.from({ length: TICKS }, (_, at) => ({ text: `tick${from + at}; `, gap_ms: 10, chunks: 1 }));
+  /** How long the ticks from a number on took from the journal to the screen; several may be one event. */
+  const delays = async (from) => {
+    const [seen, journal] = [await page.evaluate(() => window.seen), await events(ticker)];
+    const all = ticks(from).map(({ text }) => seen[text.trim()] - Date.parse(journal.find((event) => event.type === "text_delta" && event.text.includes(text))?.at));
+    return all.filter(Number.isFinite).toSorted((one, other) => one - other);
+  };
+  const told = (all) => `${all.length} pieces, median ${all[all.length >> 1]} ms, worst ${all.at(-1)} ms`;
+  await obey("session", "send", ticker, "--no-wait", `go SCRIPT: ${JSON.stringify([{ text: "a ".repeat(40), chunks: 40, gap_ms: 15 }, ...ticks(0), { tool: "Bash", input: { command: "ls" }, ask: true, result: "ok" }])}`);
   await page.getByRole("button", { name: "Allow once" }).waitFor();
   const seen = await page.evaluate(() => window.seen);
   const journal = await events(ticker);
-  const delays = ticks.map((_, at) => seen[`tick${at};`] - Date.parse(journal.find((event) => event.text === `tick${at}; `)?.at)).filter(Number.isFinite).sort((one, other) => one - other);
   const asked = seen.card - Date.parse(journal.find((event) => event.type === "request_opened").at);
-  console.log(`journal to screen: median ${delays[delays.length >> 1]} ms, worst ${delays.at(-1)} ms; a request after ${asked} ms`);
+  console.log(`journal to screen: ${told(await delays(0))}; a request after ${asked} ms`);
   await page.locator("button:enabled", { hasText: "Allow once" }).click();
 
   // A hundred pages that follow a session and the overview cost the daemon little.
@@ -72,9 +88,13 @@ await scenario(async ({ page, context, assert }) => {
       });
     });
     request.on("error", reject);
-    request.end(JSON.stringify({ sessions: { [ids[0]]: { tail: 500 } }, overview: 0 }));
+    request.end(JSON.stringify({ sessions: { [ticker]: { tail: 500 } }, overview: 0 }));
   })));
   console.log(`a hundred more pages: the daemon grows by ${(resident() - before).toFixed(1)} MiB`);
+  await page.getByRole("log").getByText("Turn completed").waitFor();
+  await obey("session", "send", ticker, `again SCRIPT: ${JSON.stringify(ticks(TICKS))}`);
+  await page.getByRole("log").getByText("Turn completed").nth(1).waitFor();
+  console.log(`journal to screen beside them: ${told(await delays(TICKS))}`);
   for (const reader of readers) {
     reader.on("error", () => {});
     reader.destroy();

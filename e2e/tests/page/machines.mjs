@@ -65,6 +65,11 @@ await scenario(async ({ page, assert }) => {
   // Words are found on every machine, and a session is started on another one.
   await page.goto(`${BASE}/search?q=afar`);
   await page.getByRole("list", { name: "Hits" }).getByText("here ·").first().waitFor();
+  // What is of this machine only says so, and how to have that of another.
+  for (const [screen, command] of [["usage", "usage"], ["audit", "audit"], ["memory", "memory search"], ["settings", "device list"]]) {
+    await page.goto(`${BASE}/${screen}`);
+    await page.getByText(/^Of .+ only\. For another one:/).getByText(`obey --machine NAME ${command}`, { exact: true }).waitFor();
+  }
   await page.goto(`${BASE}/new`);
   await page.getByRole("combobox", { name: "Machine" }).selectOption({ label: "here" });
   await until("its project", async () => (await page.getByRole("combobox", { name: "Campaign" }).innerText()).includes("demo"));

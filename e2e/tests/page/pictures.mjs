@@ -97,6 +97,10 @@ await scenario(async ({ page, context, assert }) => {
   }
   await shoot("inbox-desk-dark", "/", { width: sizes.desk, scheme: "dark" }, card);
   await shoot("inbox-phone-light", "/", { width: sizes.phone, height: 844, scheme: "light" }, card);
+  await shoot("inbox-wide-light", "/", { width: sizes.wide, height: 1300, scheme: "light" }, async () => {
+    await card();
+    await page.getByRole("region", { name: "Failed" }).getByRole("link", { name: /migrate-db/ }).waitFor();
+  });
   await shoot("new-desk-light", "/new", { width: sizes.desk, scheme: "light" }, () => page.getByRole("heading", { level: 1, name: "New session" }).waitFor());
   await accessible(page, "a new session");
 });

@@ -72,6 +72,21 @@ await scenario(async ({ page, assert }) => {
   console.log(`the beginning of it is shown after ${Date.now() - jumped} ms`);
   const heap = await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0);
   console.log(`heap with all ${EVENTS} events read: ${Math.round(heap / 1e6)} MB`);
+  // By the wheel through what was read, there and back.
+  for (const [words, direction] of [["down", 1], ["up", -1]]) {
+    const fps = await log.evaluate((box, direction) => new Promise((resolve) => {
+      const began = performance.now();
+      let frames = 0;
+      const step = () => {
+        box.scrollTop += direction * 400;
+        frames += 1;
+        if (performance.now() - began < 1_500) requestAnimationFrame(step);
+        else resolve(Math.round((frames * 1_000) / (performance.now() - began)));
+      };
+      requestAnimationFrame(step);
+    }), direction);
+    console.log(`scrolls ${words} at ${fps} frames a second`);
+  }
   await page.getByRole("button", { name: /To the end|new/ }).click();
   await log.getByText("the end of it").last().waitFor();
 });

@@ -64,6 +64,11 @@ async fn nothing_is_lost_or_doubled_when_the_connection_breaks() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_killed_again_and_again_loses_and_doubles_no_row() -> Result<()> {
+    drive("kills.mjs").await
+}
+
+#[tokio::test]
 async fn the_pages_look_as_their_pictures() -> Result<()> {
     drive("pictures.mjs").await
 }
