@@ -3,7 +3,7 @@
 import { BASE, events, obey, scenario, session, signIn, until } from "./drive.mjs";
 
 const KILLS = Number(process.env.PAGE_KILLS ?? 4);
-const PIECES = 250;
+const PIECES = 120;
 
 const rows = (page) => page.getByRole("log").evaluate((box) => [...box.querySelectorAll(".row")].map((row) => `${row.dataset.seq} ${row.className} ${row.innerText}`));
 
@@ -14,7 +14,7 @@ await scenario(async ({ page, context, assert }) => {
   const port = new URL(BASE).port;
   // Words that are all different: one that is lost or doubled is seen.
   const text = Array.from({ length: KILLS * PIECES }, (_, at) => `w${at}${at % 20 === 19 ? "\n\n" : " "}`).join("");
-  await obey("session", "send", id, "--no-wait", `go SCRIPT: ${JSON.stringify([{ text, chunks: KILLS * PIECES, gap_ms: 4 }, { tool: "Bash", input: { command: "echo end" }, result: "ok" }, { text: "the very end" }])}`);
+  await obey("session", "send", id, "--no-wait", `go SCRIPT: ${JSON.stringify([{ text, chunks: KILLS * PIECES, gap_ms: 8 }, { tool: "Bash", input: { command: "echo end" }, result: "ok" }, { text: "the very end" }])}`);
   let told = 0;
   let latest = 0;
   for (let kill = 0; kill < KILLS; kill += 1) {
