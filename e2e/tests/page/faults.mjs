@@ -55,6 +55,18 @@ await scenario(
     const shown = (await rows(page)).map((row) => Number(row.split(" ")[0]));
     assert.deepEqual(shown, [...new Set(shown)].toSorted((one, other) => one - other), "rows once and in order");
 
+    // What it reconnects to takes the connection and says nothing: it is given up, and the next attempt is live.
+    way.isDeaf = true;
+    way.cutAll();
+    await page.clock.runFor(1_500);
+    await status(page, /reconnecting|not reachable/);
+    await page.clock.runFor(5_000);
+    way.isDeaf = false;
+    await until("live after a deaf answer", async () => {
+      await page.clock.runFor(1_000);
+      return (await page.getByRole("status", { name: "Connection" }).innerText()) === "live";
+    });
+
     // Cut for good: said within two seconds, and the answer is not lost when it comes back.
     await page.clock.runFor(1_000);
     way.close();

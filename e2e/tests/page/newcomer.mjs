@@ -2,7 +2,7 @@
 // a tree of its own and asks while they are away, they answer in a window of a phone's size, look at the changes and merge them.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { BASE, events, obey, scenario, signIn, until } from "./drive.mjs";
+import { BASE, events, obey, scenario, session, signIn, until } from "./drive.mjs";
 
 const git = (...args) => execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], { cwd: process.cwd(), encoding: "utf8" });
 
@@ -53,6 +53,14 @@ await scenario(async ({ page, assert }) => {
   await page.getByRole("dialog", { name: "Merge" }).getByRole("button", { name: /^Merge into/ }).click();
   await page.getByRole("status").filter({ hasText: /^Merged into/ }).waitFor();
   assert.equal(readFileSync("hello.txt", "utf8"), "goodbye\n");
+
+  // Of many idle sessions the open one is in the list, beside how many more there are.
+  const idle = [];
+  for (let at = 0; at < 4; at += 1) idle.push(await session(`idle${at}`));
+  await page.goto(`${BASE}/s/${idle[0]}`);
+  await page.getByRole("list", { name: "Inbox" }).getByRole("link", { name: /idle0.*idle/ }).waitFor();
+  await page.getByRole("button", { name: /more idle/ }).click();
+  await page.getByRole("list", { name: "Inbox" }).getByRole("link", { name: /idle3.*idle/ }).waitFor();
 
   // The next session is proposed with the agent that ran last, also in another browser profile and after the first has ended.
   await obey("session", "stop", id);

@@ -18,10 +18,12 @@ export async function proxy(options = {}) {
   const daemon = new URL(BASE);
   const open = new Set();
   let streams = 0;
-  const self = { base: "", isSilent: false, streams: () => streams, cutAll: () => open.forEach((one) => one.destroy()), close: () => server.close() };
+  const self = { base: "", isSilent: false, isDeaf: false, streams: () => streams, cutAll: () => open.forEach((one) => one.destroy()), close: () => server.close() };
   const server = http.createServer((request, response) => {
     const isLive = request.url === "/api/live";
     if (isLive && options.live) return options.live(request, response);
+    // Taken and never answered, as by a machine that went away with the connection half open.
+    if (isLive && self.isDeaf) return void request.resume();
     if (process.env.PAGE_DIST && request.method === "GET") {
       // As in drive.mjs: files of a build that is not in the daemon yet.
       const path = new URL(request.url, BASE).pathname;

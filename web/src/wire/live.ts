@@ -26,6 +26,8 @@ const DEAD_AFTER_MS = 40_000;
 const STALE_AFTER_MS = 20_000;
 const HIDDEN_AFTER_MS = 10_000;
 const GONE_AFTER_MS = 10_000;
+/** An attempt that has no answer by then is given up: what it reached may have died since, and says nothing any more. */
+const ANSWER_AFTER_MS = 8_000;
 /** The lock of the one hidden tab that still listens. */
 const NOTIFY_LOCK = "obey-notify";
 const WAITS_MS = [0, 500, 1_000, 2_000, 4_000, 8_000, 15_000];
@@ -36,6 +38,8 @@ export class Live {
   private attempt = 0;
   private brokenSince: number | null = null;
   private lastByte = 0;
+  /** When the attempt that has no answer yet began. */
+  private askedAt: number | null = null;
   private waiting: StreamEvent[] = [];
   private scheduled = false;
   private timer: number | undefined;
@@ -65,6 +69,7 @@ export class Live {
     this.stop?.abort();
     this.ended = false;
     this.lastByte = performance.now();
+    this.askedAt = this.lastByte;
     if (this.brokenSince === null) this.options.state({ kind: "connecting" });
     const stop = new AbortController();
     this.stop = stop;
@@ -94,6 +99,7 @@ export class Live {
         if (stop.signal.aborted) return;
         if (done) break;
         this.lastByte = performance.now();
+        this.askedAt = null;
         this.arrived(parser.push(value));
       }
     } catch {
@@ -133,6 +139,7 @@ export class Live {
   }
 
   private retry(): void {
+    this.askedAt = null;
     const now = Date.now();
     this.brokenSince ??= now;
     const broken = this.brokenSince;
@@ -148,6 +155,10 @@ export class Live {
     if (this.brokenSince !== null) {
       const kind = Date.now() - this.brokenSince > GONE_AFTER_MS ? "gone" : "reconnecting";
       this.options.state({ kind, since: this.brokenSince });
+      if (this.askedAt !== null && performance.now() - this.askedAt > ANSWER_AFTER_MS) {
+        this.stop?.abort();
+        this.retry();
+      }
     } else if (performance.now() - this.lastByte > DEAD_AFTER_MS) {
       this.stop?.abort();
       this.retry();
