@@ -190,7 +190,7 @@ impl RunningRequests {
         let line = match line {
             Some(ClientLine::Whole(line)) => line,
             Some(ClientLine::TooLong(id)) => {
-                let id = id.as_ref().and_then(RpcId::read).unwrap_or_else(RpcId::null);
+                let id = id.as_ref().and_then(RpcId::echo).unwrap_or_else(RpcId::null);
                 let most = limits::ACP_LINE_MAX_BYTES;
                 let fault = RpcError::new(INVALID_REQUEST, format!("a line has at most {most} bytes"));
                 return core.refuse(&id, fault, number).await;
@@ -344,8 +344,8 @@ impl ConnectionContext {
         }
         let passed_on = match method {
             "session/cancel" => {
-                let of = from_wire::params::<from_wire::SessionOnlyParams>(params).ok();
-                let id = of.and_then(|of| from_wire::session_id(&of.session_id).ok());
+                // Nobody could be told of a field that is not known, and what is running has to end.
+                let id = params["sessionId"].as_str().and_then(|id| from_wire::session_id(id).ok());
                 // There is nothing to cancel in a session that is not open.
                 id.is_some_and(|id| self.talks().get(&id).is_some_and(|talk| talk.cancel(line)))
             }

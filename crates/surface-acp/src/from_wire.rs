@@ -1,16 +1,20 @@
-//! Converts what a client sends to our types. Lenient where the protocol may grow, strict where a mistake
-//! would be acted on. Pure.
+//! Converts what a client sends to our types. Lenient where the protocol may grow (`initialize`, by which versions are
+//! negotiated), strict elsewhere: a field that nothing would use is refused by its name, and extensions belong in `_meta`.
+//! Pure.
 
 use std::collections::BTreeMap;
 
-use domain::event::Attachment;
 use domain::{ProviderKind, SessionId};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::rpc::RpcError;
 use crate::limits;
+
+mod prompt_content;
+
+pub(super) use prompt_content::content;
 
 /// Parses the parameters of a method; the error names the field.
 pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
@@ -78,7 +82,7 @@ impl ClientCapabilities {
 
 /// Parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SessionParams {
     #[serde(default)]
     pub(super) session_id: String,
@@ -157,13 +161,29 @@ fn settings(config: &Value) -> Result<BTreeMap<String, String>, RpcError> {
     Ok(members.iter().map(|(key, value)| (key.clone(), text(value))).collect())
 }
 
+/// Refuses a member that nothing would use, by its name. `_meta` is for extensions and passes everywhere.
+fn check_members(what: &str, value: &Value, known: &[&str]) -> Result<(), RpcError> {
+    let members = value.as_object().ok_or_else(|| RpcError::params(format!("{what}: must be an object")))?;
+    match members.keys().find(|name| *name != "_meta" && !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
+            let known = known.join(", ");
+            let problem =
+                format!("unknown field {shown:?}, expected one of {known}; extensions belong in _meta");
+            Err(RpcError::params(format!("{what}: {problem}")))
+        }
+    }
+}
+
 /// Returns MCP servers in the format of `.mcp.json`.
 fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError> {
     if servers.len() > limits::ACP_SERVERS_MAX {
         return Err(RpcError::params(format!("mcpServers: at most {}", limits::ACP_SERVERS_MAX)));
     }
     let mut named = Map::new();
-    for server in servers {
+    for (at, server) in servers.iter().enumerate() {
+        check_server(&format!("mcpServers[{at}]"), server)?;
         let wrong = |what: &str| RpcError::params(format!("mcpServers: {what}"));
         let name = server["name"].as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| wrong("every server needs a name"))?;
@@ -193,6 +213,23 @@ fn servers(servers: &[Value], provider: ProviderKind) -> Result<String, RpcError
     Ok(Value::Object(named).to_string())
 }
 
+/// Refuses what the entry of a server has and nothing would use.
+fn check_server(what: &str, server: &Value) -> Result<(), RpcError> {
+    let is_remote = matches!(server["type"].as_str(), Some("http" | "sse"));
+    let known: &[&str] = if is_remote {
+        &["type", "name", "url", "headers"]
+    } else {
+        &["type", "name", "command", "args", "env"]
+    };
+    check_members(what, server, known)?;
+    for field in ["env", "headers"] {
+        for (at, pair) in list(field, &server[field])?.iter().enumerate() {
+            check_members(&format!("{what}.{field}[{at}]"), pair, &["name", "value"])?;
+        }
+    }
+    Ok(())
+}
+
 /// Replaces characters that agents do not accept in server names.
 fn plain_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
@@ -200,13 +237,15 @@ fn plain_name(name: &str) -> String {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SessionOnlyParams {
     pub(super) session_id: String,
+    #[serde(default, rename = "_meta")]
+    _meta: IgnoredAny,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PromptParams {
     pub(super) session_id: String,
     pub(super) prompt: Vec<Value>,
@@ -233,31 +272,43 @@ pub(super) fn client_key(meta: &Value) -> String {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SetModeParams {
     pub(super) session_id: String,
     pub(super) mode_id: String,
+    #[serde(default, rename = "_meta")]
+    _meta: IgnoredAny,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SetModelParams {
     pub(super) session_id: String,
     pub(super) model_id: String,
+    #[serde(default, rename = "_meta")]
+    _meta: IgnoredAny,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SetOptionParams {
     pub(super) session_id: String,
     pub(super) config_id: String,
     pub(super) value: Value,
+    /// What kind of value it is; all of ours are texts, whose kind the protocol lets a client name as it likes.
+    #[serde(default, rename = "type")]
+    _kind: IgnoredAny,
+    #[serde(default, rename = "_meta")]
+    _meta: IgnoredAny,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ListParams {
     pub(super) cwd: Option<String>,
     pub(super) cursor: Option<String>,
+    #[serde(default, rename = "_meta")]
+    _meta: IgnoredAny,
 }
 
 /// Parses a session id.
@@ -270,128 +321,9 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, RpcError> {
     Err(RpcError::params(format!("sessionId: there is no session {shown:?}")))
 }
 
-/// The content of a prompt in our types.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PromptContent {
-    pub(super) text: String,
-    pub(super) attachments: Vec<Attachment>,
-}
-
-/// Parses the blocks of a prompt. `takes_files`: the agent accepts more than text.
-pub(super) fn content(blocks: &[Value], takes_files: bool) -> Result<PromptContent, RpcError> {
-    let mut said = PromptContent::default();
-    let mut context = String::new();
-    for block in blocks {
-        let text = |field: &str| block[field].as_str().unwrap_or_default();
-        match text("type") {
-            "text" => add(&mut said.text, text("text")),
-            "image" if takes_files => {
-                let (media_type, data) = (text("mimeType"), text("data"));
-                attach(&mut said, file_name(text("uri"), media_type), media_type, data)?;
-            }
-            "image" => return Err(RpcError::params("prompt: this agent takes no images")),
-            "resource_link" => add(&mut said.text, &link(text("title"), text("name"), text("uri"))),
-            "resource" => {
-                let resource = &block["resource"];
-                let uri = resource["uri"].as_str().unwrap_or_default();
-                match (resource["text"].as_str(), resource["blob"].as_str()) {
-                    (Some(body), _) => {
-                        add(&mut said.text, &link("", "", uri));
-                        context.push_str(&format!("\n<context ref=\"{uri}\">\n{body}\n</context>"));
-                    }
-                    (None, Some(blob)) if takes_files => {
-                        let media_type = resource["mimeType"].as_str().unwrap_or("application/octet-stream");
-                        attach(&mut said, file_name(uri, media_type), media_type, blob)?;
-                    }
-                    _ => return Err(RpcError::params("prompt: a resource needs a text this agent can read")),
-                }
-            }
-            "audio" => return Err(RpcError::params("prompt: audio is not supported")),
-            other => {
-                let shown: String = other.chars().filter(|letter| !letter.is_control()).take(32).collect();
-                return Err(RpcError::params(format!("prompt: blocks of type {shown:?} are not supported")));
-            }
-        }
-    }
-    said.text.push_str(&context);
-    if said.text.trim().is_empty() && said.attachments.is_empty() {
-        return Err(RpcError::params("prompt: is empty"));
-    }
-    Ok(said)
-}
-
-/// Appends without a separator: editors split a message into blocks wherever something is mentioned.
-fn add(text: &mut String, piece: &str) {
-    text.push_str(piece);
-}
-
-/// Formats a link as Markdown, with the best available label.
-fn link(title: &str, name: &str, uri: &str) -> String {
-    let own = uri.rsplit('/').next().unwrap_or(uri);
-    let shown = [title, name, own].into_iter().find(|text| !text.is_empty()).unwrap_or("link");
-    let path = uri.strip_prefix("file://").unwrap_or(uri);
-    format!("[@{shown}]({path})")
-}
-
-fn file_name(uri: &str, media_type: &str) -> String {
-    let own = uri.rsplit('/').next().filter(|name| !name.is_empty());
-    own.map_or_else(|| format!("file.{}", media_type.rsplit('/').next().unwrap_or("bin")), str::to_owned)
-}
-
-/// Adds a file to a prompt, within the limits of number and size.
-fn attach(said: &mut PromptContent, name: String, media_type: &str, content: &str) -> Result<(), RpcError> {
-    use base64::Engine as _;
-    if media_type.is_empty() || base64::engine::general_purpose::STANDARD.decode(content).is_err() {
-        return Err(RpcError::params(format!("prompt: {name} needs a mimeType and base64 data")));
-    }
-    let held: usize = said.attachments.iter().map(|attachment| attachment.content.len()).sum();
-    let most = surface::limits::ATTACHMENTS_MAX_BYTES / 3 * 4;
-    if held + content.len() > most || said.attachments.len() >= surface::limits::ATTACHMENTS_MAX {
-        let (bytes, files) = (surface::limits::ATTACHMENTS_MAX_BYTES, surface::limits::ATTACHMENTS_MAX);
-        return Err(RpcError::params(format!("prompt: at most {files} files and {bytes} bytes of them")));
-    }
-    said.attachments.push(Attachment {
-        name,
-        media_type: media_type.to_owned(),
-        content: content.to_owned(),
-    });
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_become_one_message() {
-        let blocks = [
-            json!({"type": "text", "text": "Look at "}),
-            json!({"type": "resource_link", "name": "a.rs", "uri": "file:///w/a.rs"}),
-            json!({"type": "text", "text": " and "}),
-            json!({"type": "resource", "resource": {"uri": "file:///w/b.rs", "text": "fn b() {}"}}),
-            json!({"type": "image", "mimeType": "image/png", "data": "AAAA"}),
-        ];
-        let said = content(&blocks, true).unwrap();
-        assert_eq!(
-            said.text,
-            "Look at [@a.rs](/w/a.rs) and [@b.rs](/w/b.rs)\n<context ref=\"file:///w/b.rs\">\nfn b() {}\n</context>"
-        );
-        assert_eq!((said.attachments[0].name.as_str(), said.attachments.len()), ("file.png", 1));
-    }
-
-    #[test]
-    fn what_an_agent_cannot_take_is_refused_by_name() {
-        let refused = |block: Value| content(&[block], false).unwrap_err().message;
-        assert!(
-            refused(json!({"type": "image", "mimeType": "image/png", "data": "AAAA"})).contains("no images")
-        );
-        assert!(refused(json!({"type": "audio"})).contains("audio"));
-        assert!(refused(json!({"type": "video"})).contains("\"video\""));
-        assert!(refused(json!({"type": "text", "text": " "})).contains("is empty"));
-        assert!(content(&[], true).is_err());
-        let bad = json!({"type": "image", "mimeType": "image/png", "data": "?"});
-        assert!(content(&[bad], true).unwrap_err().message.contains("base64"));
-    }
 
     #[test]
     fn servers_are_named_as_agents_take_them() {
@@ -421,6 +353,7 @@ mod tests {
             (json!({"cwd": "/w", "sessionId": []}), "sessionId: invalid type"),
             (json!({"cwd": "/w", "permissionMode": {}}), "permissionMode: invalid type"),
             (json!({}), "params: missing field `cwd`"),
+            (json!({"cwd": "/w", "mcpServer": []}), "mcpServer: unknown field `mcpServer`"),
         ] {
             let refused = params::<SessionParams>(members).unwrap_err();
             assert!(refused.message.starts_with(field), "{}", refused.message);
@@ -448,6 +381,15 @@ mod tests {
             (json!({"additionalDirectories": [1]}), "additionalDirectories: 1"),
             (json!({"config": "x"}), "config: must be an object"),
             (json!({"config": {"permission_mode": "plan"}}), "config.permission_mode"),
+            (
+                json!({"mcpServers": [{"name": "a", "command": "b", "evn": []}]}),
+                "mcpServers[0]: unknown field \"evn\"",
+            ),
+            (
+                json!({"mcpServers": [{"name": "a", "command": "b", "env": [{"nam": "x"}]}]}),
+                "mcpServers[0].env[0]: unknown field \"nam\"",
+            ),
+            (json!({"mcpServers": ["a"]}), "mcpServers[0]: must be an object"),
         ] {
             assert!(of(members).unwrap_err().starts_with(field), "{field}");
         }
@@ -455,6 +397,29 @@ mod tests {
         assert!(prompt(json!({"sessionId": "s", "prompt": [], "metadata": null})).is_ok());
         let refused = prompt(json!({"sessionId": "s", "prompt": [], "metadata": {"a": 1}})).unwrap_err();
         assert!(refused.message.starts_with("metadata: "), "{refused:?}");
+    }
+
+    #[test]
+    fn a_field_that_no_method_knows_is_refused_by_name() {
+        fn refused<T: DeserializeOwned + std::fmt::Debug>(mut members: Value) {
+            params::<T>(members.clone()).unwrap();
+            members["_meta"] = json!({"vendor": 1});
+            params::<T>(members.clone()).unwrap();
+            members["bogus"] = json!(true);
+            let fault = params::<T>(members).unwrap_err();
+            assert!(fault.message.contains("unknown field `bogus`"), "{fault:?}");
+        }
+        refused::<SessionParams>(json!({"cwd": "/w", "mcpServers": []}));
+        refused::<SessionOnlyParams>(json!({"sessionId": "s"}));
+        refused::<PromptParams>(json!({"sessionId": "s", "prompt": []}));
+        refused::<SetModeParams>(json!({"sessionId": "s", "modeId": "plan"}));
+        refused::<SetModelParams>(json!({"sessionId": "s", "modelId": "m"}));
+        refused::<SetOptionParams>(
+            json!({"sessionId": "s", "configId": "mode", "value": "plan", "type": "select"}),
+        );
+        refused::<ListParams>(json!({"cwd": "/w", "cursor": null}));
+        // Versions are negotiated here: a client of a later one may say more.
+        params::<Initialize>(json!({"protocolVersion": 9, "later": true})).unwrap();
     }
 
     #[test]

@@ -138,6 +138,7 @@ mod tests {
             assert_eq!(id_of(first, cut), Some(7.into()));
             let last = r#"{"params":{"a":[{"id":1}],"t":"}\\"},"method":"x", "id" : "a\"b" }"#;
             assert_eq!(id_of(last, cut), Some("a\"b".into()));
+            assert_eq!(id_of(r#"{"id":1.5,"method":"x","params":{}}"#, cut), Some(1.5.into()));
             assert_eq!(id_of(r#"{"method":"x","params":{"id":3}}"#, cut), None);
             assert_eq!(id_of("this is no message at all", cut), None);
             assert_eq!(id_of(r#"{"id":{"a":1},"method":"xxxxx"}"#, cut), None);

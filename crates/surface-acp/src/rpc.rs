@@ -36,6 +36,15 @@ impl RpcId {
         }
     }
 
+    /// Returns the id under which a message that is refused is answered: fractions too, which the protocol does not allow, so
+    /// that whoever sent one hears of it.
+    pub(super) fn echo(value: &Value) -> Option<Self> {
+        match value {
+            Value::Number(number) => Some(Self(number.to_string())),
+            other => Self::read(other),
+        }
+    }
+
     /// Returns the id as a JSON value.
     pub(super) fn to_json(&self) -> Value {
         serde_json::from_str(self.json()).unwrap_or_default()
@@ -122,7 +131,8 @@ pub(super) fn read(line: &[u8]) -> RpcMessage {
         Some(value) => match RpcId::read(value) {
             Some(id) => Some(id),
             None => {
-                return broken(RpcId::null(), INVALID_REQUEST, "id must be a string, an integer or null");
+                let id = RpcId::echo(value).unwrap_or_else(RpcId::null);
+                return broken(id, INVALID_REQUEST, "id must be a string, an integer or null");
             }
         },
     };
@@ -220,7 +230,7 @@ mod tests {
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":3}"#), ("3".into(), INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"1.0","id":"x","method":"a"}"#), ("\"x\"".into(), INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":{},"method":"a"}"#), ("null".into(), INVALID_REQUEST));
-        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#), ("null".into(), INVALID_REQUEST));
+        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#), ("1.5".into(), INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":true,"method":"a"}"#), ("null".into(), INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":7}"#), ("1".into(), INVALID_REQUEST));
         assert_eq!(

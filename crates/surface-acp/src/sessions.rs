@@ -62,6 +62,11 @@ impl ConnectionContext {
         params: Value,
     ) -> Result<(Value, impl FnOnce(&mut Notes) + use<>), RpcError> {
         let place: SessionParams = from_wire::params(params)?;
+        if !place.session_id.is_empty() {
+            return Err(RpcError::params(
+                "sessionId: is chosen by the daemon; use session/load for an earlier session",
+            ));
+        }
         let folder = place.folder()?.to_owned();
         let room = self.take_room()?;
         let provider = self.defaults.provider;
@@ -108,6 +113,10 @@ impl ConnectionContext {
     /// `session/load` and `session/resume`: sends the history as updates, or only the current settings.
     async fn open_again(self: &Arc<Self>, rpc: &RpcId, params: Value, told: bool) -> Result<(), RpcError> {
         let place: SessionParams = from_wire::params(params)?;
+        if place.permission_mode.is_some() {
+            let problem = "permissionMode: an earlier session has its mode; change it with session/set_mode";
+            return Err(RpcError::params(problem));
+        }
         place.folder()?;
         let id = from_wire::session_id(&place.session_id)?;
         let snapshot = self.supervisor.snapshot(&id).await.map_err(|error| self.fault(&error))?;

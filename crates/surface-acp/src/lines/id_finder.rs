@@ -33,7 +33,7 @@ enum Place {
 impl IdFinder {
     /// Returns the id, if the line had one.
     pub(super) fn found(self) -> Option<Value> {
-        self.found.filter(|id| id.is_string() || id.is_i64() || id.is_u64())
+        self.found.filter(|id| id.is_string() || id.is_number())
     }
 
     pub(super) fn read(&mut self, piece: &[u8]) {

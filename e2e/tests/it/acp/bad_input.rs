@@ -17,7 +17,7 @@ async fn every_kind_of_nonsense_has_its_code_and_the_connection_stays() -> Resul
     let busy =
         editor.prompt(&session, &script(SCRIPTED, "x", &json!([{"text": "a"}, {"hang": true}]))).await?;
     editor.chunk().await?;
-    let cases: [(&str, i64, Value); 13] = [
+    let cases: [(&str, i64, Value); 17] = [
         ("{broken", -32700, NULL),
         ("\u{0}\u{1}", -32700, NULL),
         ("[]", -32600, NULL),
@@ -26,6 +26,18 @@ async fn every_kind_of_nonsense_has_its_code_and_the_connection_stays() -> Resul
         (r#"{"jsonrpc":"1.0","id":901,"method":"initialize"}"#, -32600, json!(901)),
         (r#"{"jsonrpc":"2.0","id":{},"method":"initialize"}"#, -32600, NULL),
         (r#"{"jsonrpc":"2.0","id":[1],"method":"initialize"}"#, -32600, NULL),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"initialize"}"#, -32600, json!(1.5)),
+        (r#"{"jsonrpc":"2.0","id":905,"method":"session/list","params":{"cwdd":"/"}}"#, -32602, json!(905)),
+        (
+            r#"{"jsonrpc":"2.0","id":906,"method":"session/prompt","params":{"sessionId":"s","prompt":[],"message":1}}"#,
+            -32602,
+            json!(906),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":907,"method":"session/new","params":{"cwd":"/tmp","systemPrompt":{}}}"#,
+            -32602,
+            json!(907),
+        ),
         (r#"{"jsonrpc":"2.0","id":902,"method":"session/fly"}"#, -32601, json!(902)),
         (r#"{"jsonrpc":"2.0","id":"text","method":"authenticate","params":{}}"#, -32601, json!("text")),
         (r#"{"jsonrpc":"2.0","id":903,"method":"initialize","params":{}}"#, -32602, json!(903)),
@@ -82,6 +94,14 @@ async fn a_line_of_64_mebibytes_is_refused_and_the_next_one_is_heard() -> Result
     let answer = editor.next().await?;
     refused(&answer["error"], -32600, "at most")?;
     ensure!(answer["id"] == 55, "whoever asked hears of it: {}", answer["id"]);
+    // An id that the protocol does not allow is still the one whose caller waits.
+    editor.write(br#"{"jsonrpc":"2.0","id":5.5,"method":"session/prompt","params":{"text":""#).await?;
+    for _ in 0..33 {
+        editor.write(&piece).await?;
+    }
+    editor.write(b"\"}}\n").await?;
+    let answer = editor.next().await?;
+    ensure!(answer["id"] == 5.5 && answer["error"]["code"] == -32600, "{answer}");
     let session = editor.open(&stage.world.project()).await?;
     ensure!(editor.turn(&session, &script(SCRIPTED, "z", &json!([{"text": "fine"}]))).await? == "end_turn");
     let pid = stage.daemon.pid().unwrap_or_default();
