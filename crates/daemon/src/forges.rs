@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use ::workbench::scrub::Scrubber;
 use config::file::Config;
 use domain::Error;
-use forge::{ForgeKind, Forges, InstanceConfig};
+use forge::{ForgeKind, Forges, InstanceConfig, ProjectTokenConfig};
 
 /// Reads which servers there are. The first of a kind is the one of projects that are named without a server.
 pub(super) fn forges(config: &Config, scrubber: Scrubber) -> Result<Forges, Error> {
-    Forges::new(configured(config, &|name| std::env::var(name).ok()), scrubber)
+    Forges::new(configured(config, &|name| std::env::var(name).ok()), project_tokens(config), scrubber)
 }
 
-/// Checks the addresses without making anything.
+/// Checks the addresses, and which projects have tokens of their own, without making anything.
 pub(super) fn check(config: &Config) -> Result<(), Error> {
-    forge::check(configured(config, &|_| None))
+    forge::check(configured(config, &|_| None), project_tokens(config))
 }
 
 fn configured(
@@ -49,6 +49,20 @@ fn configured(
     let github = from_both(own, None, set("GITHUB_TOKEN"), "https://github.com");
     all.extend(github.into_iter().map(|instance| (ForgeKind::GitHub, instance)));
     all
+}
+
+/// Returns the projects and groups that have tokens of their own.
+fn project_tokens(config: &Config) -> Vec<ProjectTokenConfig> {
+    let of = |kind: ForgeKind, entries: Vec<(String, PathBuf)>| {
+        let token = move |(project, file): (String, PathBuf)| ProjectTokenConfig {
+            kind,
+            project,
+            token_file: at_home(&file),
+        };
+        entries.into_iter().map(token)
+    };
+    let gitlab = of(ForgeKind::GitLab, config.gitlab.project_tokens());
+    gitlab.chain(of(ForgeKind::GitHub, config.github.project_tokens())).collect()
 }
 
 /// Returns the server of the configuration and that of the environment. A token goes with the address of its own source

@@ -1,4 +1,5 @@
-//! The servers there are, and which of them is meant. A token belongs to one server and is never sent to another. Reads
+//! The servers there are, and which of them is meant. A token belongs to one server, or to a project or group on one, and
+//! is never sent to another server. Reads
 //! files of tokens and certificates; makes no request.
 
 use std::cmp::Reverse;
@@ -12,6 +13,7 @@ use reqwest::header::HeaderValue;
 
 use crate::limits::TOKEN_MAX_BYTES;
 use crate::project::{self, ProjectName, Remote};
+use crate::project_token::{self, ProjectToken, ProjectTokenConfig};
 use crate::types::ForgeKind;
 
 /// A server as the configuration names it.
@@ -155,10 +157,16 @@ const KNOWN: [(ForgeKind, &str); 2] =
     [(ForgeKind::GitLab, "https://gitlab.com"), (ForgeKind::GitHub, "https://github.com")];
 
 /// All servers, those that the configuration names first.
-pub(crate) struct Instances(Vec<Arc<Instance>>);
+pub(crate) struct Instances {
+    all: Vec<Arc<Instance>>,
+    tokens: Vec<ProjectToken>,
+}
 
 impl Instances {
-    pub(crate) fn new(configured: Vec<(ForgeKind, InstanceConfig)>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        configured: Vec<(ForgeKind, InstanceConfig)>,
+        tokens: Vec<ProjectTokenConfig>,
+    ) -> Result<Self, Error> {
         let mut all: Vec<Arc<Instance>> = Vec::new();
         for (kind, config) in configured {
             all.push(Arc::new(Instance::new(kind, config)?));
@@ -169,21 +177,26 @@ impl Instances {
                 all.push(Arc::new(known));
             }
         }
-        Ok(Self(all))
+        let mut instances = Self { all, tokens: Vec::new() };
+        for token in tokens {
+            let token = ProjectToken::new(&instances, token)?;
+            instances.tokens.push(token);
+        }
+        Ok(instances)
     }
 
     /// Whether a server is a configured or known one.
     pub(crate) fn contains(&self, instance: &Instance) -> bool {
-        self.0.iter().any(|own| own.kind == instance.kind && own.base == instance.base)
+        self.all.iter().any(|own| own.kind == instance.kind && own.base == instance.base)
     }
 
     /// Returns the server that a path without an address is on.
-    fn default_of(&self, kind: ForgeKind) -> Option<&Arc<Instance>> {
-        self.0.iter().find(|instance| instance.kind == kind)
+    pub(crate) fn default_of(&self, kind: ForgeKind) -> Option<&Arc<Instance>> {
+        self.all.iter().find(|instance| instance.kind == kind)
     }
 
     fn of_kind(&self, kind: Option<ForgeKind>) -> impl Iterator<Item = &Arc<Instance>> {
-        self.0.iter().filter(move |instance| kind.is_none_or(|kind| kind == instance.kind))
+        self.all.iter().filter(move |instance| kind.is_none_or(|kind| kind == instance.kind))
     }
 
     /// Finds the project that a caller names. `remote` is the address of the repository's remote, if that is needed.
@@ -208,7 +221,9 @@ impl Instances {
             ProjectName::At(url) => self.at(kind, url)?,
             ProjectName::OfRemote => self.of_remote(kind, remote)?,
         };
-        checked(located)
+        let Located { instance, project } = checked(located)?;
+        let instance = project_token::instance_for(&self.tokens, instance, &project);
+        Ok(Located { instance, project })
     }
 
     /// Finds the server of an address. One that is not configured is asked without a token.
@@ -230,7 +245,7 @@ impl Instances {
     }
 
     /// Finds the configured server below which an address is; the longest path counts.
-    fn below(&self, kind: Option<ForgeKind>, url: &Url) -> Option<Located> {
+    pub(crate) fn below(&self, kind: Option<ForgeKind>, url: &Url) -> Option<Located> {
         let found = self
             .of_kind(kind)
             .filter_map(|instance| Some((instance, project::path_below(&instance.base, url)?)));

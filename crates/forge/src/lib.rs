@@ -11,6 +11,7 @@ pub mod limits;
 mod log;
 mod pages;
 mod project;
+mod project_token;
 mod rate;
 mod types;
 
@@ -29,6 +30,7 @@ use gitlab::GitLab;
 use http::Api;
 pub use instance::InstanceConfig;
 use instance::{Instance, Instances, Located};
+pub use project_token::ProjectTokenConfig;
 pub use types::{
     ForgeKind, Issue, Job, JobLog, JobQuery, ListQuery, Listing, LogQuery, MergeRequest, NewMergeRequest,
     OpenedMergeRequest, Pipeline,
@@ -64,16 +66,23 @@ struct Inner {
     clients: Mutex<HashMap<String, Client>>,
 }
 
-/// Checks the addresses of servers.
-pub fn check(configured: Vec<(ForgeKind, InstanceConfig)>) -> Result<(), Error> {
-    Instances::new(configured).map(drop)
+/// Checks the addresses of servers, and which projects have tokens of their own.
+pub fn check(
+    configured: Vec<(ForgeKind, InstanceConfig)>,
+    tokens: Vec<ProjectTokenConfig>,
+) -> Result<(), Error> {
+    Instances::new(configured, tokens).map(drop)
 }
 
 impl Forges {
     /// Checks the addresses of the servers; the first of a kind is its default. Tokens are read when they are needed.
-    pub fn new(configured: Vec<(ForgeKind, InstanceConfig)>, scrubber: Scrubber) -> Result<Self, Error> {
+    pub fn new(
+        configured: Vec<(ForgeKind, InstanceConfig)>,
+        tokens: Vec<ProjectTokenConfig>,
+        scrubber: Scrubber,
+    ) -> Result<Self, Error> {
         Ok(Self(Arc::new(Inner {
-            instances: Instances::new(configured)?,
+            instances: Instances::new(configured, tokens)?,
             scrubber,
             calls: Arc::new(Semaphore::new(limits::CALLS_MAX)),
             clients: Mutex::default(),

@@ -3,6 +3,7 @@
 mod clients;
 mod issues;
 mod misbehaving;
+mod project_tokens;
 mod showing;
 
 use anyhow::{Context, Result, ensure};

@@ -22,6 +22,9 @@ pub struct Gitlab {
     pub ca_file: Option<PathBuf>,
     /// Further servers: an address, or `address=file with its token`.
     pub instances: Vec<String>,
+    /// Tokens of single projects or groups: `group/name=file with its token`, or an address instead of the path. The nearest
+    /// one counts, and the server's token is for all others.
+    pub projects: Vec<String>,
 }
 
 /// The server of GitHub.
@@ -34,12 +37,19 @@ pub struct Github {
     pub token: Option<String>,
     pub token_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
+    /// Tokens of single repositories or owners: `owner/name=file with its token`.
+    pub projects: Vec<String>,
 }
 
 impl Gitlab {
     pub(super) fn check(&self) -> Result<()> {
         check_address("gitlab.url", &self.url)?;
         self.servers().iter().try_for_each(|(url, _)| check_address("gitlab.instances", url))
+    }
+
+    /// Returns the projects and groups that have tokens of their own, each with the file of its token.
+    pub fn project_tokens(&self) -> Vec<(String, PathBuf)> {
+        project_tokens(&self.projects)
     }
 
     /// Returns the further servers, each with the file of its token.
@@ -56,6 +66,20 @@ impl Github {
     pub(super) fn check(&self) -> Result<()> {
         check_address("github.url", &self.url)
     }
+
+    /// Returns the repositories and owners that have tokens of their own, each with the file of its token.
+    pub fn project_tokens(&self) -> Vec<(String, PathBuf)> {
+        project_tokens(&self.projects)
+    }
+}
+
+/// Splits `project=file`. An entry without a file has an empty one, which is refused with the project's name.
+fn project_tokens(entries: &[String]) -> Vec<(String, PathBuf)> {
+    let split = |entry: &String| {
+        let (project, file) = entry.split_once('=').unwrap_or((entry, ""));
+        (project.trim().to_owned(), PathBuf::from(file.trim()))
+    };
+    entries.iter().map(split).collect()
 }
 
 fn check_address(key: &str, url: &str) -> Result<()> {

@@ -116,11 +116,13 @@ const EVERY_KEY: &str = r#"
         token_file = "~/t"
         ca_file = "/ca.pem"
         instances = ["https://other.example.invalid=~/other"]
+        projects = ["group/name=~/name"]
         [github]
         url = "https://github.example.invalid"
         token = "t"
         token_file = "~/t"
         ca_file = "/ca.pem"
+        projects = ["me/tool=~/tool"]
         [notices]
         on = ["failed"]
         done_after_secs = 5

@@ -8,12 +8,12 @@ fn instances() -> Instances {
         token: Some(token.to_owned()),
         ..Default::default()
     };
-    Instances::new(vec![
+    let servers = vec![
         (ForgeKind::GitLab, one("https://git.test/gitlab/", "first")),
         (ForgeKind::GitLab, one("http://127.0.0.1:4000", "second")),
         (ForgeKind::GitHub, one("https://hub.test", "third")),
-    ])
-    .unwrap()
+    ];
+    Instances::new(servers, Vec::new()).unwrap()
 }
 
 fn locate(
