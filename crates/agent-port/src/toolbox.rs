@@ -36,6 +36,11 @@ pub trait SessionTools: Send + Sync {
         })
     }
 
+    /// Performs a task that may be stopped, and shows what a command has printed while it runs.
+    fn perform_watched(&self, task: ToolTask, stop: StopSignal, _output: RunningOutput) -> Work<ToolOutput> {
+        self.perform_until(task, stop)
+    }
+
     /// Records a call that the agent makes to a server of its own, and returns the same work. The call starts
     /// when the recording starts.
     fn noted(&self, _call: ExternalToolCall, work: Work<ToolOutput>) -> Work<ToolOutput> {
@@ -48,6 +53,82 @@ pub trait SessionTools: Send + Sync {
         Arc::default()
     }
 }
+
+/// What a command that still runs has printed, both outputs in the order in which they came, without secrets. Of a long output
+/// the end is kept.
+#[derive(Clone, Debug)]
+pub struct RunningOutput(Arc<tokio::sync::watch::Sender<Printed>>);
+
+/// Bytes of an output.
+#[derive(Clone, Debug, Default)]
+struct Printed {
+    kept: Vec<u8>,
+    /// Bytes before those that are kept.
+    dropped: u64,
+}
+
+impl Default for RunningOutput {
+    fn default() -> Self {
+        Self(Arc::new(tokio::sync::watch::Sender::new(Printed::default())))
+    }
+}
+
+impl RunningOutput {
+    /// Adds what was printed.
+    pub fn push(&self, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        self.0.send_modify(|printed| {
+            printed.kept.extend_from_slice(piece);
+            let surplus = printed.kept.len().saturating_sub(RUNNING_OUTPUT_MAX_BYTES);
+            // In large steps, since the rest is moved.
+            if surplus > RUNNING_OUTPUT_MAX_BYTES / 2 {
+                printed.kept.drain(..surplus);
+                printed.dropped += surplus as u64;
+            }
+        });
+    }
+
+    /// Returns the end of what was printed, and whether there was more.
+    pub fn text(&self) -> (String, bool) {
+        let printed = self.0.borrow();
+        (String::from_utf8_lossy(&printed.kept).into_owned(), printed.dropped > 0)
+    }
+
+    /// Waits until there is more than the first bytes, and returns it with how many bytes there are then. A letter of which
+    /// only a part was printed waits for the rest.
+    pub async fn after(&self, seen: u64) -> (String, u64) {
+        let mut changes = self.0.subscribe();
+        loop {
+            {
+                let printed = changes.borrow_and_update();
+                let from = usize::try_from(seen.saturating_sub(printed.dropped)).unwrap_or(usize::MAX);
+                let rest = printed.kept.get(from..).unwrap_or_default();
+                let whole = rest.len() - cut_letter(rest);
+                if whole > 0 {
+                    let upto = printed.dropped + (from + whole) as u64;
+                    return (String::from_utf8_lossy(&rest[..whole]).into_owned(), upto);
+                }
+            }
+            if changes.changed().await.is_err() {
+                // Not reached: this holds a sender.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Returns how many bytes at the end are the beginning of a letter.
+fn cut_letter(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        _ => 0,
+    }
+}
+
+/// The end of a running command's output that is kept for whoever looks: what a call may have as its output.
+const RUNNING_OUTPUT_MAX_BYTES: usize = 1024 * 1024;
 
 /// Signals work to end. The owner of the sender either sends the signal or keeps the sender until the work is
 /// done.
@@ -155,4 +236,29 @@ pub struct ToolOutput {
     pub output: String,
     /// Only for a command.
     pub exit_code: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn output_is_read_on_from_where_a_reader_was() {
+        let output = RunningOutput::default();
+        output.push(b"one\n");
+        let (text, seen) = output.after(0).await;
+        assert_eq!((text.as_str(), seen), ("one\n", 4));
+        let waiting = tokio::spawn({
+            let output = output.clone();
+            async move { output.after(4).await }
+        });
+        // The first byte of a letter alone is nothing that could be shown.
+        output.push("\u{e4}".as_bytes().get(..1).unwrap());
+        output.push("\u{e4}".as_bytes().get(1..).unwrap());
+        assert_eq!(waiting.await.unwrap(), ("\u{e4}".to_owned(), 6));
+        output.push(&vec![b'x'; RUNNING_OUTPUT_MAX_BYTES * 2]);
+        let (text, is_cut) = output.text();
+        assert!(is_cut && text.len() == RUNNING_OUTPUT_MAX_BYTES);
+        assert_eq!(output.after(6).await.1, 6 + 2 * RUNNING_OUTPUT_MAX_BYTES as u64);
+    }
 }

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use agent_port::toolbox::{
-    ExternalToolCall, OfferedTool, SessionToolbox, SessionTools, StopSignal, ToolOutput, ToolTask, Work,
+    ExternalToolCall, OfferedTool, RunningOutput, SessionToolbox, SessionTools, StopSignal, ToolOutput,
+    ToolTask, Work,
 };
 use domain::{Error, ErrorCode, SessionId, SessionSpec};
 use runtime::permissions;
 use runtime::settings::Settings;
 use surface_contextd::OpenWorkbench;
+use workbench::answer::OutputWatcher;
 use workbench::{Edit, Exec, FileSearch, HiddenFiles, Project, ProjectRules, Read, Workbench, Write};
 
 use record::Record;
@@ -75,12 +77,20 @@ impl Outcome {
 impl SessionTools for WorkbenchSessionTools {
     fn perform(&self, task: ToolTask) -> Work<ToolOutput> {
         let desk = self.clone();
-        Box::pin(async move { desk.carry_out(task, std::future::pending()).await })
+        Box::pin(async move { desk.carry_out(task, std::future::pending(), None).await })
     }
 
     fn perform_until(&self, task: ToolTask, stop: StopSignal) -> Work<ToolOutput> {
         let desk = self.clone();
-        Box::pin(async move { desk.carry_out(task, stop.wait()).await })
+        Box::pin(async move { desk.carry_out(task, stop.wait(), None).await })
+    }
+
+    fn perform_watched(&self, task: ToolTask, stop: StopSignal, output: RunningOutput) -> Work<ToolOutput> {
+        let desk = self.clone();
+        Box::pin(async move {
+            let watcher: OutputWatcher = Arc::new(move |piece| output.push(piece));
+            desk.carry_out(task, stop.wait(), Some(watcher)).await
+        })
     }
 
     fn noted(&self, call: ExternalToolCall, work: Work<ToolOutput>) -> Work<ToolOutput> {
@@ -109,6 +119,7 @@ impl WorkbenchSessionTools {
         &self,
         task: ToolTask,
         stop: impl Future<Output = ()> + Send,
+        watcher: Option<OutputWatcher>,
     ) -> Result<ToolOutput, Error> {
         if let ToolTask::Call { tool, arguments } = task {
             // Operations write their own audit entries.
@@ -120,7 +131,7 @@ impl WorkbenchSessionTools {
         let record = Record::begin(Arc::clone(&workbench), &self.session, &task);
         // A project's own rules could switch the scrubber off, and the user has not reviewed them.
         let outcome = match workbench.project(&self.root, ProjectRules::Ignored) {
-            Ok(project) => self.work(&workbench, &project, task, stop).await,
+            Ok(project) => self.work(&workbench, &project, task, (stop, watcher)).await,
             Err(error) => Err(error),
         };
         record.end(&outcome).await?;
@@ -133,7 +144,7 @@ impl WorkbenchSessionTools {
         workbench: &Workbench,
         project: &Project,
         task: ToolTask,
-        stop: impl Future<Output = ()> + Send,
+        watched: (impl Future<Output = ()> + Send, Option<OutputWatcher>),
     ) -> Result<Outcome, Error> {
         match task {
             ToolTask::Read { path, first_line, lines, raw } => {
@@ -168,7 +179,7 @@ impl WorkbenchSessionTools {
             }
             ToolTask::Run { command, environment, folder, timeout } => {
                 let exec = Exec { command, working_dir: self.absolute(&folder)?, timeout, env: environment };
-                self.run(workbench, project, exec, stop).await
+                self.run(workbench, project, exec, watched).await
             }
             ToolTask::Call { .. } => Err(Error::invalid("tool", "nothing is offered here")),
         }
@@ -211,9 +222,9 @@ impl WorkbenchSessionTools {
         workbench: &Workbench,
         project: &Project,
         exec: Exec,
-        stop: impl Future<Output = ()> + Send,
+        (stop, watcher): (impl Future<Output = ()> + Send, Option<OutputWatcher>),
     ) -> Result<Outcome, Error> {
-        let answer = workbench.exec_until(&self.session, project, exec, stop).await?;
+        let answer = workbench.exec_watched(&self.session, project, exec, stop, watcher).await?;
         let secrets = answer.stdout.findings.total() + answer.stderr.findings.total();
         let mut output = self.whole(workbench, answer.stdout.ref_id).await?;
         let errors = self.whole(workbench, answer.stderr.ref_id).await?;

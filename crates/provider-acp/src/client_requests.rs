@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol_schema::v1;
 use agent_port::ClientRequestHandler;
-use agent_port::toolbox::{SessionTools, StopSignal, ToolOutput, ToolTask, Work};
+use agent_port::toolbox::{RunningOutput, SessionTools, StopSignal, ToolOutput, ToolTask, Work};
 use domain::{Error, ErrorCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::translate::plan;
+use super::translate::{WATCH, plan};
 use crate::limits::TERMINALS_MAX;
 use provider_common::json_fields::Look;
 
@@ -43,6 +43,8 @@ struct Terminal {
     stop: watch::Sender<bool>,
     task: AbortHandle,
     output_max_bytes: usize,
+    /// What it has printed so far.
+    output: RunningOutput,
 }
 
 impl Terminal {
@@ -133,8 +135,9 @@ impl ClientRequestHandler for AcpClientRequestHandler {
             }
             verb => {
                 let (verb, name) = (verb.to_owned(), text("terminal"));
+                let seen = what.count("seen").unwrap_or(0);
                 let terminals = Arc::clone(&self.terminals);
-                Box::pin(async move { attend(&terminals, &verb, &name).await })
+                Box::pin(async move { attend(&terminals, &verb, &name, seen).await })
             }
         }
     }
@@ -157,7 +160,8 @@ impl AcpClientRequestHandler {
             return Err(Error::new(ErrorCode::LimitReached, "too many commands are running; end some"));
         }
         let (stop, stopped) = watch::channel(false);
-        let work = self.tools.perform_until(task, StopSignal(stopped));
+        let output = RunningOutput::default();
+        let work = self.tools.perform_watched(task, StopSignal(stopped), output.clone());
         let (sender, ended) = watch::channel(None);
         let task = tokio::spawn(async move {
             let done = work.await.unwrap_or_else(|error| ToolOutput {
@@ -171,14 +175,14 @@ impl AcpClientRequestHandler {
         terminals.begun += 1;
         let name = format!("term_{:x}_{}", terminals.own, terminals.begun);
         let limit = what.count("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let terminal = Terminal { ended, stop, task: task.abort_handle(), output_max_bytes: limit };
+        let terminal = Terminal { ended, stop, task: task.abort_handle(), output_max_bytes: limit, output };
         terminals.open.push((name.clone(), terminal));
         Ok(name)
     }
 }
 
 /// Carries out a request about a terminal.
-async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<Value, Error> {
+async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str, seen: u64) -> Result<Value, Error> {
     let find = || {
         let mut terminals = terminals.lock().unwrap_or_else(PoisonError::into_inner);
         let found = terminals.find(name).cloned();
@@ -196,10 +200,10 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
     match verb {
         "output" => {
             let done = terminal.ended.borrow().clone();
-            let (output, truncated) =
-                last_bytes(done.as_ref().map_or("", |done| &done.output), terminal.output_max_bytes);
             let status = done.as_ref().map(|done| terminal.exit_status(done));
-            Ok(json!(v1::TerminalOutputResponse::new(output, truncated).exit_status(status)))
+            let (text, is_cut) = done.map_or_else(|| terminal.output.text(), |done| (done.output, false));
+            let (output, truncated) = last_bytes(&text, terminal.output_max_bytes);
+            Ok(json!(v1::TerminalOutputResponse::new(output, truncated || is_cut).exit_status(status)))
         }
         "wait_for_exit" => {
             let done = match terminal.ended.wait_for(Option::is_some).await {
@@ -208,6 +212,15 @@ async fn attend(terminals: &Mutex<Terminals>, verb: &str, name: &str) -> Result<
                 Err(_) => killed(),
             };
             Ok(json!(v1::WaitForTerminalExitResponse::new(terminal.exit_status(&done))))
+        }
+        // Our own: the next piece of what it prints, for whoever looks at the call; none after its end.
+        WATCH => {
+            tokio::select! {
+                biased;
+                (text, seen) = terminal.output.after(seen) => Ok(json!({"text": text, "seen": seen})),
+                // Its end is reported by the agent.
+                _ = terminal.ended.wait_for(Option::is_some) => Ok(Value::Null),
+            }
         }
         // It cannot be asked for again; dropping its work kills a command.
         "release" => {
@@ -262,6 +275,43 @@ mod tests {
 
     async fn ask(errands: &AcpClientRequestHandler, what: Value) -> Result<Value, Error> {
         errands.run(what).await
+    }
+
+    /// Prints something and then runs until it is stopped.
+    struct Printing;
+
+    impl SessionTools for Printing {
+        fn perform(&self, _task: ToolTask) -> Work<ToolOutput> {
+            Box::pin(async { Ok(ToolOutput::default()) })
+        }
+
+        fn perform_watched(&self, _: ToolTask, stop: StopSignal, output: RunningOutput) -> Work<ToolOutput> {
+            Box::pin(async move {
+                output.push(b"so far\n");
+                stop.wait().await;
+                output.push(b"stopped\n");
+                Ok(ToolOutput { ok: false, output: "so far\nstopped\n".to_owned(), exit_code: Some(137) })
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_runs_shows_what_it_has_printed() {
+        let errands = AcpClientRequestHandler::new(Arc::new(Printing));
+        let begun = ask(&errands, json!({"do": "run", "command": "x"})).await.unwrap();
+        let name = &begun["terminalId"];
+        let watch = |seen: u64| json!({"do": WATCH, "terminal": name, "seen": seen});
+        let first = ask(&errands, watch(0)).await.unwrap();
+        assert_eq!(first, json!({"text": "so far\n", "seen": 7}));
+        let running = ask(&errands, json!({"do": "output", "terminal": name})).await.unwrap();
+        assert!(
+            running["output"] == "so far\n" && running.get("exitStatus").is_none_or(Value::is_null),
+            "{running}"
+        );
+        let more = errands.run(watch(7));
+        ask(&errands, json!({"do": "kill", "terminal": name})).await.unwrap();
+        assert_eq!(more.await.unwrap(), json!({"text": "stopped\n", "seen": 15}));
+        assert_eq!(ask(&errands, watch(15)).await.unwrap(), Value::Null);
     }
 
     #[tokio::test]

@@ -160,6 +160,18 @@ fn a_call_that_shows_a_terminal_of_ours_has_what_was_printed_there() {
     );
     let terminal = json!([{"type": "terminal", "terminalId": "term_1"}]);
     talk.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "content": terminal}));
+    // What it prints is told while it runs.
+    let watch = talk.codec.take_client_requests().remove(0);
+    assert_eq!(watch.what, json!({"do": "watch", "terminal": "term_1", "seen": 0}));
+    let mut out = Decoded::default();
+    talk.codec.client_request_done(&watch.id, Ok(json!({"text": "h", "seen": 1})), &mut out);
+    let progress = AgentEvent::ToolProgress { call: domain::CallId::new("c1"), output: "h".to_owned() };
+    assert!(out.events == [progress] && out.replies.is_empty(), "{:?}", out.events);
+    let watch = talk.codec.take_client_requests().remove(0);
+    assert_eq!(watch.what["seen"], 1);
+    let mut out = Decoded::default();
+    talk.codec.client_request_done(&watch.id, Ok(json!(null)), &mut out);
+    assert!(out.events.is_empty() && talk.codec.take_client_requests().is_empty());
     talk.request(json!("r"), "terminal/output", json!({"sessionId": "s1", "terminalId": "term_1"}));
     let errand = talk.codec.take_client_requests().remove(0);
     talk.codec.client_request_done(

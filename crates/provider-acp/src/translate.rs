@@ -24,6 +24,9 @@ use provider_common::text::{cut, one_line, unparsed};
 
 pub(super) use requests::returned;
 
+/// The client request of ours that waits for what a terminal prints.
+pub(super) const WATCH: &str = "watch";
+
 /// Handles one line of output.
 pub(super) fn line(state: &mut Revisioned<AcpState>, settings: &AcpSettings, line: &[u8], out: &mut Decoded) {
     let line = line.trim_ascii();

@@ -4,7 +4,7 @@
 mod capture;
 mod tokens;
 
-pub use capture::{Capture, Captured};
+pub use capture::{Capture, Captured, OutputWatcher};
 pub use tokens::estimate;
 
 use crate::limits;

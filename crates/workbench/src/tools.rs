@@ -11,7 +11,7 @@ use std::time::Duration;
 use domain::{Error, ErrorCode, SessionId};
 use tokio::sync::mpsc;
 
-use crate::answer::{Capture, Captured, command_shown};
+use crate::answer::{Capture, Captured, OutputWatcher, command_shown};
 use crate::files::{OpenedFile, ProjectRoot};
 use crate::policy::{PolicyAction, Violation};
 use crate::refs::{ContentKind, Refs};
@@ -111,6 +111,18 @@ impl Workbench {
         exec: Exec,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<ExecAnswer, Error> {
+        self.exec_watched(session, project, exec, stop, None).await
+    }
+
+    /// Runs a command as `exec_until` does, and shows its output while it runs.
+    pub async fn exec_watched(
+        &self,
+        session: &SessionId,
+        project: &Project,
+        exec: Exec,
+        stop: impl Future<Output = ()> + Send,
+        watcher: Option<OutputWatcher>,
+    ) -> Result<ExecAnswer, Error> {
         let scrubber = scrubber_for(project, &exec)?;
         let shown = scrubber.scrub_text(&command_shown(&exec.command));
         let warnings = project
@@ -118,7 +130,7 @@ impl Workbench {
             .and_then(|policies| policies.enforce(PolicyAction::Command(&exec.command)))
             .map_err(|error| scrubbed(&scrubber, error))?;
         let stop = std::pin::pin!(stop);
-        let result = self.exec_raw(session, &project.root, &scrubber, exec, stop).await;
+        let result = self.exec_raw(session, &project.root, &scrubber, exec, (stop, watcher)).await;
         let (end, stdout, stderr) = result.map_err(|error| scrubbed(&scrubber, error))?;
         let summary = exec_summary(&shown, &end, &stdout) + &warned(&warnings);
         Ok(ExecAnswer {
@@ -139,7 +151,7 @@ impl Workbench {
         root: &ProjectRoot,
         scrubber: &Scrubber,
         exec: Exec,
-        mut stop: Pin<&mut (impl Future<Output = ()> + Send)>,
+        (mut stop, watcher): (Pin<&mut (impl Future<Output = ()> + Send)>, Option<OutputWatcher>),
     ) -> Result<(CommandEnd, Captured, Captured), Error> {
         let command = command(root, &exec)?;
         let permit = tokio::select! {
@@ -148,7 +160,9 @@ impl Workbench {
             permit = self.commands.acquire() => permit,
         };
         let _permit = permit.map_err(|_| Error::new(ErrorCode::SandboxFailed, "the workbench is closing"))?;
-        let capture = || capture(&self.refs, session, scrubber.stream());
+        let capture = || -> Result<Capture, Error> {
+            Ok(capture(&self.refs, session, scrubber.stream())?.watched_by(watcher.clone()))
+        };
         let (stdout, stderr) = (capture()?, capture()?);
         let running = self.sandbox.run_within(command, self.run_limits(session)).await?;
         let mut running = Stoppable { running, stop: Some(stop) };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::permitted::{self, PermittedAction};
 use super::super::state::{AcpCall, AcpState, PendingPermission, PermissionChoice};
 use super::super::{encode, names, options, rpc, typed};
-use super::{plan, updates};
+use super::{WATCH, plan, updates};
 use crate::limits::{TITLE_MAX_CHARS, TOOL_OUTPUT_MAX_BYTES};
 use provider_common::json_fields::Look;
 use provider_common::text::one_line;
@@ -231,6 +231,9 @@ pub(crate) fn returned(
         return plan::left(state, out);
     }
     match result {
+        Ok(value) if wanted.what.text("do") == WATCH => printed(state, &wanted.what, &value, out),
+        // It was our own request, which no agent waits for.
+        Err(_) if wanted.id.is_null() => {}
         Ok(value) => {
             show_terminal(state, &wanted.what, &value);
             if wanted.id.is_null() {
@@ -245,6 +248,26 @@ pub(crate) fn returned(
             rpc::refuse(&wanted.id, code, &error.message, &mut out.replies);
         }
     }
+}
+
+/// Asks for what one of our terminals prints, for the call that shows it: the agent reports only its name.
+pub(super) fn watch(state: &mut Revisioned<AcpState>, terminal: &str, seen: u64) {
+    // Without room the output is told when the command ends.
+    let _ =
+        state.remember_client_request(&Value::Null, json!({"do": WATCH, "terminal": terminal, "seen": seen}));
+}
+
+/// Reports what a terminal has printed meanwhile, and asks for more.
+fn printed(state: &mut Revisioned<AcpState>, what: &Value, said: &Value, out: &mut Decoded) {
+    let (name, text) = (what.text("terminal"), said.text("text"));
+    let found = state.calls.iter_mut().find(|(_, call)| !name.is_empty() && call.terminal == name);
+    let Some((id, call)) = found else { return };
+    if text.is_empty() || call.output.len() + text.len() > TOOL_OUTPUT_MAX_BYTES {
+        return;
+    }
+    call.output.push_str(text);
+    out.events.push(AgentEvent::ToolProgress { call: id.clone(), output: text.to_owned() });
+    watch(state, name, said.count("seen").unwrap_or(0));
 }
 
 /// Stores the output of one of our terminals for the call that shows it: the agent reports only the

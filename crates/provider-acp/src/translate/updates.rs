@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::super::state::{AcpCall, AcpState};
 use super::super::{choices, names, permitted, typed};
-use super::{notice, plan};
+use super::{notice, plan, requests};
 use crate::limits::{
     COMMAND_DESCRIPTION_MAX_CHARS, OPEN_CALLS_MAX, REPLY_TEXT_MAX_BYTES, TITLE_MAX_CHARS, TODO_MAX_CHARS,
     TODOS_MAX, TOOL_OUTPUT_MAX_BYTES,
@@ -140,12 +140,16 @@ fn call(state: &mut Revisioned<AcpState>, update: &ToolCall, out: &mut Decoded) 
         open.output.push_str(delta);
         out.events.push(AgentEvent::ToolProgress { call: id.clone(), output: delta.to_owned() });
     }
-    if let Some(terminal) = names::terminal(update) {
+    let shows = names::terminal(update).filter(|terminal| *terminal != open.terminal).map(str::to_owned);
+    if let Some(terminal) = &shows {
         terminal.clone_into(&mut open.terminal);
     }
     let shown = names::output(update);
     if !shown.is_empty() {
         open.output = shown;
+    }
+    if let Some(terminal) = shows {
+        requests::watch(state, &terminal, 0);
     }
     if matches!(update.status, Status::Completed | Status::Failed)
         && let Some(open) = state.calls.remove(&id)

@@ -17,7 +17,12 @@ pub struct Capture {
     bytes: u64,
     last: u8,
     range: Range,
+    /// Is shown what is kept, while it comes.
+    watcher: Option<OutputWatcher>,
 }
+
+/// Is called with each scrubbed piece of an output.
+pub type OutputWatcher = std::sync::Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// A captured output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +51,13 @@ impl Capture {
     /// Captures everything.
     pub fn new(stream: Stream, writer: Writer) -> Self {
         let range = Range { from: 0, to: u64::MAX };
-        Self { stream, writer, head: Vec::new(), lines: 0, bytes: 0, last: b'\n', range }
+        Self { stream, writer, head: Vec::new(), lines: 0, bytes: 0, last: b'\n', range, watcher: None }
+    }
+
+    /// Shows what is kept while it comes.
+    pub fn watched_by(mut self, watcher: Option<OutputWatcher>) -> Self {
+        self.watcher = watcher;
+        self
     }
 
     /// Keeps only some lines. All are scrubbed and counted, because a secret may begin above them.
@@ -99,6 +110,9 @@ impl Capture {
         let room = HEAD_MAX.saturating_sub(self.head.len()).min(piece.len());
         self.head.extend_from_slice(&piece[..room]);
         self.bytes += piece.len() as u64;
+        if let Some(watcher) = &self.watcher {
+            watcher(piece);
+        }
         self.writer.write(piece)
     }
 }
