@@ -10,6 +10,7 @@ use domain::{Error, ErrorCode, Mode, ProviderKind, Timestamp};
 use crate::campaign::resolve_root;
 use crate::client_keys;
 use crate::limits;
+use crate::records::Records;
 use host::{clock, ids};
 use storage::client_keys::KeptKey;
 use storage::environments::{self, EmergencyStop, EnvironmentRow, HostRow, TaskRow};
@@ -92,6 +93,11 @@ pub fn is_uuid(text: &str) -> bool {
 impl Environments {
     pub fn new(store: Store) -> Self {
         Self { store }
+    }
+
+    /// Returns what programs keep here beside environments.
+    pub fn records(&self) -> Records {
+        Records { store: self.store.clone() }
     }
 
     /// Creates an environment. Its folder must pass the same checks as a campaign's root.
@@ -332,7 +338,7 @@ fn check_texts(field: &str, texts: &BTreeMap<String, String>) -> Result<(), Erro
     Ok(())
 }
 
-fn page(limit: i64, offset: i64) -> Result<(usize, usize), Error> {
+pub(crate) fn page(limit: i64, offset: i64) -> Result<(usize, usize), Error> {
     let number = |field: &str, number: i64| {
         usize::try_from(number).map_err(|_| Error::invalid(field, "must not be negative"))
     };

@@ -25,6 +25,6 @@ pub use ::history;
 pub use ::overview;
 pub use ::settings;
 pub use agent_process as process;
-pub use campaigns::{campaign, client_keys, environments};
+pub use campaigns::{campaign, client_keys, environments, records};
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{BegunSession, ImportedSession, ListedConversation, NewSession, Supervisor};

@@ -10,6 +10,7 @@ pub mod history;
 pub mod limits;
 mod open;
 pub mod orchestrations;
+pub mod records;
 pub mod sessions;
 pub mod shared_budgets;
 pub mod workers;

@@ -25,6 +25,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema_published_tables.sql"),
     include_str!("schema_shared_budgets.sql"),
     include_str!("schema_environment_safety.sql"),
+    include_str!("schema_records.sql"),
 ];
 
 const VERSION: i64 = MIGRATIONS.len() as i64;

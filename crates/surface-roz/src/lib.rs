@@ -19,6 +19,7 @@ mod transcript;
 #[cfg(test)]
 #[path = "../../surface/transcript/session.rs"]
 mod transcript_session;
+mod triggers;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub(crate) struct Roz {
     about: Arc<RozConfig>,
     starting: StartingTasks,
     streams: stream::SessionStreams,
+    triggers: triggers::Triggers,
 }
 
 /// Adds the services of this surface to a router.
@@ -63,7 +65,9 @@ pub fn routes(routes: Routes, supervisor: Supervisor, about: RozConfig) -> Route
         about: Arc::new(about),
         starting: StartingTasks::default(),
         streams: Default::default(),
+        triggers: triggers::Triggers::default(),
     };
+    tokio::spawn(triggers::run(roz.clone()));
     let most = limits::STREAM_MESSAGE_MAX_BYTES;
     let rest = rest::router(roz.clone());
     let routes = routes

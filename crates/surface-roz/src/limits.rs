@@ -40,5 +40,21 @@ pub const REASON_MAX_BYTES: usize = 4 * 1024;
 /// How long a call waits for the session of a task whose agent is being started: longer than any agent takes.
 pub const TASK_START_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// Longest name of a record, and of what it names.
+pub const RECORD_NAME_MAX_BYTES: usize = 200;
+
+/// How long a lease holds by default and at most: a holder that is alive renews it.
+pub const LEASE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(300);
+pub const LEASE_MAX: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+/// How often a program that logs in may ask, as it is told.
+pub const LOGIN_POLL_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Longest time between two tasks of a trigger that is due every so often: a year.
+pub const TRIGGER_EVERY_MAX: std::time::Duration = std::time::Duration::from_secs(366 * 24 * 3600);
+
+/// How often the times of triggers are looked at without a change: the clock of a machine may be set, and it may sleep.
+pub const TRIGGER_LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Records that a count of them reads at once: the longest page there is.
 pub const METRICS_PAGE: i64 = 500;

@@ -41,6 +41,21 @@ pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds, nanos }
 }
 
+/// Refuses a prompt that no task can have.
+pub(super) fn check_prompt(field: &str, prompt: &str) -> Result<(), Error> {
+    if prompt.trim().is_empty() {
+        return Err(Error::invalid(field, "is required"));
+    }
+    if prompt.len() > PROMPT_MAX_BYTES {
+        let length = prompt.len();
+        return Err(Error::invalid(
+            field,
+            format_args!("is {length} bytes long; the limit is {PROMPT_MAX_BYTES}"),
+        ));
+    }
+    Ok(())
+}
+
 #[tonic::async_trait]
 impl TaskService for Roz {
     async fn create_task(&self, request: Request<pb::CreateTaskRequest>) -> RpcResult<pb::Task> {
@@ -92,14 +107,7 @@ impl Roz {
         request: pb::CreateTaskRequest,
         client_key: &str,
     ) -> Result<pb::Task, Error> {
-        if request.prompt.trim().is_empty() {
-            return Err(Error::invalid("prompt", "is required"));
-        }
-        if request.prompt.len() > PROMPT_MAX_BYTES {
-            let length = request.prompt.len();
-            let problem = format_args!("is {length} bytes long; the limit is {PROMPT_MAX_BYTES}");
-            return Err(Error::invalid("prompt", problem));
-        }
+        check_prompt("prompt", &request.prompt)?;
         let environment = self.environment(&request.environment_id).await?;
         safety::check_running(&environment)?;
         self.check_host(request.host_id.as_ref()).await?;

@@ -9,6 +9,7 @@ mod history;
 mod keys;
 mod node;
 mod python;
+mod records;
 mod safety;
 mod several;
 mod strangers;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use storage::environments::EnvironmentRow;
 
-use super::{Roz, body, page, respond, time};
+use super::{Roz, body, cut, page, respond, time};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,17 +74,9 @@ pub(super) async fn create(State(roz): State<Roz>, request: Request<Body>) -> Re
 
 pub(super) async fn list(State(roz): State<Roz>, uri: Uri) -> Response {
     let listed = async {
-        let (limit, offset) = page(&uri)?;
-        let count = |field: &str, number: i64| {
-            usize::try_from(number).map_err(|_| Error::invalid(field, "must not be negative"))
-        };
-        let limit = match count("limit", limit)? {
-            0 => runtime::limits::RECORDS_PAGE_DEFAULT,
-            limit => limit,
-        };
+        let (limit, offset) = page(&uri, &[])?;
         let rows = roz.supervisor.environments().list().await?;
-        let rows = rows.iter().skip(count("offset", offset)?).take(limit);
-        Ok((StatusCode::OK, Some(rows.map(shown).collect())))
+        Ok((StatusCode::OK, Some(cut(&rows, limit, offset)?.iter().map(shown).collect())))
     };
     respond(listed.await)
 }

@@ -65,7 +65,7 @@ pub(super) async fn create(State(roz): State<Roz>, request: Request<Body>) -> Re
 
 pub(super) async fn list(State(roz): State<Roz>, uri: Uri) -> Response {
     let listed = async {
-        let (limit, offset) = page(&uri)?;
+        let (limit, offset) = page(&uri, &["environment_id"])?;
         let pairs = query::pairs(uri.query().unwrap_or_default());
         let environment = pairs.iter().find(|(name, _)| name == "environment_id");
         let environment = environment.map_or("", |(_, id)| id.as_str());

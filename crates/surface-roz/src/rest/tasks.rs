@@ -52,7 +52,7 @@ pub(super) async fn create(State(roz): State<Roz>, request: Request<Body>) -> Re
 
 pub(super) async fn list(State(roz): State<Roz>, uri: Uri) -> Response {
     let listed = async {
-        let (limit, offset) = page(&uri)?;
+        let (limit, offset) = page(&uri, &[])?;
         let tasks = roz.tasks(pb::ListTasksRequest { limit, offset }).await?;
         Ok((StatusCode::OK, Some(tasks.data.iter().map(shown).collect())))
     };
@@ -89,7 +89,7 @@ pub(super) async fn approve(
     respond(approved.await)
 }
 
-fn shown(task: &pb::Task) -> Value {
+pub(super) fn shown(task: &pb::Task) -> Value {
     let at = |at: Option<prost_types::Timestamp>| {
         at.map(|at| time(Timestamp(at.seconds.saturating_mul(1_000_000) + i64::from(at.nanos) / 1_000)))
     };

@@ -23,19 +23,19 @@ use crate::boundary::{hostile_session, hostile_stage, run_as_agent};
 use crate::stage::{Agent, Stage, script, stage};
 
 /// A program with a key.
-struct Program<'a> {
-    to: SocketAddr,
-    key: &'a str,
+pub(super) struct Program<'a> {
+    pub(super) to: SocketAddr,
+    pub(super) key: &'a str,
 }
 
 impl Program<'_> {
-    async fn ask(&self, method: &str, path: &str, body: Value) -> Result<Answer> {
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Value) -> Result<Answer> {
         let body = if body.is_null() { None } else { Some(body.to_string()) };
         http::send_with(self.to, self.key, method, path, body.as_deref()).await
     }
 
     /// Asks for what must be answered with this status; returns its data.
-    async fn data(&self, status: u16, method: &str, path: &str, body: Value) -> Result<Value> {
+    pub(super) async fn data(&self, status: u16, method: &str, path: &str, body: Value) -> Result<Value> {
         let answer = self.ask(method, path, body).await?;
         ensure!(answer.status == status, "{method} {path}: {answer:?}");
         Ok(if answer.body.is_empty() { Value::Null } else { answer.json()?["data"].clone() })
@@ -53,7 +53,7 @@ impl Program<'_> {
     }
 }
 
-async fn key(stage: &Stage, name: &str, scopes: &str) -> Result<String> {
+pub(super) async fn key(stage: &Stage, name: &str, scopes: &str) -> Result<String> {
     let made = stage.cli().json(&["key", "create", name, "--scope", scopes]).await?;
     Ok(made["full_key"].as_str().context("no key was printed")?.to_owned())
 }
@@ -186,7 +186,7 @@ async fn a_program_makes_its_environment_host_and_tasks_over_rest() -> Result<()
     stage.close().await
 }
 
-async fn status_of(program: &Program<'_>, task: &Value, wanted: &str) -> Result<()> {
+pub(super) async fn status_of(program: &Program<'_>, task: &Value, wanted: &str) -> Result<()> {
     let path = format!("/v1/tasks/{}", task["id"].as_str().context("no id")?);
     within("the status of a task", async {
         while program.data(200, "GET", &path, Value::Null).await?["status"] != wanted {}
