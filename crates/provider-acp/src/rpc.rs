@@ -15,7 +15,12 @@ pub(super) type AcpMessage = RpcMessage<RpcError>;
 pub(super) struct RpcError {
     pub(super) code: v1::ErrorCode,
     pub(super) message: String,
+    /// The model has refused for now because too much was asked of it.
+    pub(super) is_rate_limited: bool,
 }
+
+/// The status with which models over HTTP refuse for now. The protocol has no word for it; agents pass it on.
+const TOO_MANY_REQUESTS: u64 = 429;
 
 /// Parses a line; `None` if it is not JSON-RPC.
 pub(super) fn read(line: &[u8]) -> Option<AcpMessage> {
@@ -34,7 +39,15 @@ fn refusal(error: &Value) -> RpcError {
         _ => message.to_owned(),
     };
     let code = error.under("code").as_i64().and_then(|code| i32::try_from(code).ok());
-    RpcError { code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from), message }
+    // Gemini CLI has the status as its code, others in their data.
+    let statuses = ["code", "status", "statusCode", "httpStatus", "httpStatusCode"];
+    let is_rate_limited = error.count("code") == Some(TOO_MANY_REQUESTS)
+        || statuses.iter().any(|key| data.count(key) == Some(TOO_MANY_REQUESTS));
+    RpcError {
+        code: code.map_or(v1::ErrorCode::InternalError, v1::ErrorCode::from),
+        message,
+        is_rate_limited,
+    }
 }
 
 /// The purpose of a request to the agent.

@@ -224,6 +224,31 @@ fn an_answer_to_a_prompt_ends_the_turn_whatever_it_says() {
 }
 
 #[test]
+fn a_turn_that_too_many_requests_ended_is_one_that_a_rate_limit_ended() {
+    for (error, is_limited) in [
+        // Gemini CLI's answer, and that of agents which pass the model's status on.
+        (json!({"code": 429, "message": "Rate limit exceeded. Try again later."}), true),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"statusCode": 429, "message": "slow down"}}),
+            true,
+        ),
+        (
+            json!({"code": -32603, "message": "Internal error", "data": {"details": "HTTP 429 in a file"}}),
+            false,
+        ),
+        (json!({"code": 401, "message": "no key"}), false),
+    ] {
+        let mut talk = Talk::at_work();
+        let id = talk.sent("session/prompt")["id"].clone();
+        let events = talk.line(json!({"id": id, "error": error}));
+        let limited =
+            events.iter().any(|event| matches!(event, AgentEvent::RateLimited { resumes_at: None, .. }));
+        assert_eq!(limited, is_limited, "{error}: {events:?}");
+        assert!(matches!(events.last(), Some(AgentEvent::TurnEnded { reason: EndReason::Failed, .. })));
+    }
+}
+
+#[test]
 fn what_is_said_before_the_conversation_has_begun_is_heard() {
     let mut talk = Talk::new(AcpState { cwd: "/repo".to_owned(), ..AcpState::default() });
     let commands =

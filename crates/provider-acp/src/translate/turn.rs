@@ -34,7 +34,14 @@ pub(super) fn answered(
             count(state, &said, out);
             (reason(said.stop_reason), String::new())
         }
-        Err(refusal) => (EndReason::Failed, cut(&refusal.message, MESSAGE_MAX_CHARS)),
+        Err(refusal) => {
+            let reason = cut(&refusal.message, MESSAGE_MAX_CHARS);
+            if refusal.is_rate_limited {
+                // It does not say until when.
+                out.events.push(AgentEvent::RateLimited { resumes_at: None, reason: reason.clone() });
+            }
+            (EndReason::Failed, reason)
+        }
     };
     close_calls(state, out);
     if go_on(state, out) {
