@@ -10,16 +10,16 @@ use super::values;
 #[group(required = false, multiple = true)]
 pub struct AmountArgs {
     /// Money, in US dollars; 0: no limit
-    #[arg(long, value_name = "N", value_parser = values::amount)]
+    #[arg(long, value_name = "N", value_parser = values::amount, allow_negative_numbers = true)]
     pub usd: Option<f64>,
     /// Tokens; 0: no limit
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub tokens: Option<u64>,
     /// Minutes of work; 0: no limit
-    #[arg(long, value_name = "N", value_parser = values::amount)]
+    #[arg(long, value_name = "N", value_parser = values::amount, allow_negative_numbers = true)]
     pub minutes: Option<f64>,
     /// Uses of tools; 0: no limit
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub calls: Option<u64>,
 }
 

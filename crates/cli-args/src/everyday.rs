@@ -29,7 +29,7 @@ pub struct RunArgs {
     #[arg(long, short)]
     pub name: Option<String>,
     /// Money that the session may spend, in US dollars; `obey session budget` changes it
-    #[arg(long, value_name = "USD", value_parser = values::dollars)]
+    #[arg(long, value_name = "USD", value_parser = values::dollars, allow_negative_numbers = true)]
     pub budget: Option<f64>,
     /// Start the agent in the sandbox: it sees only its project and its own configuration
     #[arg(long)]

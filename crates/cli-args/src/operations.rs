@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::budget::AmountArgs;
-use super::{plan, queue};
+use super::{plan, queue, session};
 
 /// Commands about a session as a whole, and about its queue, plans and workers.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,14 @@ pub enum OperationCommand {
     /// Workers: sessions that work for another session
     #[command(subcommand, visible_alias = "workers")]
     Worker(plan::WorkerCommand),
+    /// List the requests that wait for an answer
+    Requests(session::RequestsArgs),
+    /// Allow what an agent asks for
+    Approve(session::ApproveArgs),
+    /// Deny what an agent asks for
+    Deny(session::DenyArgs),
+    /// Answer a question of an agent
+    Answer(session::AnswerArgs),
     /// Start another session with a copy of this one's history
     Fork(ForkArgs),
     /// Give a session another name

@@ -15,6 +15,11 @@ pub fn amount(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| format!("{text:?} is no amount; write it like 5 or 0.5"))
 }
 
+/// Parses a number of things.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number of 0 or more; write it like 200000"))
+}
+
 /// Parses an amount of money above 0.
 pub fn dollars(text: &str) -> Result<f64, String> {
     let amount = amount(text.trim_start_matches('$')).ok().filter(|amount| *amount > 0.0);

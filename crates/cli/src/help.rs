@@ -10,6 +10,7 @@ use cli_args::Cli;
 /// The groups of the help, by the questions people have. A test holds that every command is in one.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work with agents", &["run", "ui", "web", "attach", "send", "queue", "stop", "wait"]),
+    ("Answer their requests", &["requests", "approve", "deny", "answer"]),
     ("See what they do", &["ps", "logs", "diff", "search", "usage", "export", "status"]),
     ("Plans and workers", &["plan", "worker"]),
     ("Sessions and trees", &["session", "rename", "fork", "rm", "import", "merge", "worktree"]),

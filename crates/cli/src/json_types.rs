@@ -60,6 +60,8 @@ pub struct SessionInfoJson {
     pub way_back: String,
     /// Limits and use of memory, processors and processes.
     pub resources: Value,
+    /// What `obey ps` says of it; null from a daemon that has no overview.
+    pub overview: Option<OverviewJson>,
     pub pending_requests: Vec<RequestJson>,
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Returns a duration in its two largest units.
 pub fn duration(duration: Duration) -> String {
@@ -101,14 +102,80 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns at most `columns` characters; the last one is an ellipsis if something was cut.
+/// Returns the columns of a terminal that a text takes: a letter of Chinese and an emoji take two.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Cuts a text to a number of columns, with an ellipsis if something is missing.
 pub fn shorten(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
+    if width(text) <= columns {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(columns.saturating_sub(1)).collect();
+    let mut short = String::new();
+    let mut used = 0;
+    for letter in text.chars() {
+        used += letter.width().unwrap_or(0);
+        if used >= columns {
+            break;
+        }
+        short.push(letter);
+    }
     short.push('…');
     short
+}
+
+/// Returns a text as one word of a shell's command line.
+pub fn shell_word(text: &str) -> String {
+    let is_plain =
+        |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | ':' | '@');
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+/// Fills a text with spaces to a number of columns.
+pub fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Returns a text about a session in which paths below its folder are relative, since the folder is known.
+pub fn below_folder(text: &str, folder: &str) -> String {
+    if folder.len() < 2 {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(folder) {
+        let (before, after) = (&rest[..at], &rest[at + folder.len()..]);
+        let begins = before.chars().next_back().is_none_or(|c| !is_of_path(c));
+        out.push_str(before);
+        match after.strip_prefix('/') {
+            Some(below) if begins => {
+                // What is below is named by itself, and the folder with a slash at its end as a dot.
+                if below.chars().next().is_none_or(char::is_whitespace) {
+                    out.push('.');
+                }
+                rest = below;
+            }
+            None if begins && after.chars().next().is_none_or(|c| !is_of_path(c)) => {
+                out.push('.');
+                rest = after;
+            }
+            _ => {
+                out.push_str(folder);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Whether a letter goes on with a path.
+fn is_of_path(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_' | '~')
 }
 
 /// Returns a number with its noun.
@@ -119,6 +186,40 @@ pub fn plural(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_cut_and_filled_by_the_columns_it_takes() {
+        assert_eq!((width("名前"), width("my 🦀")), (4, 5));
+        assert_eq!((padded("名", 4), padded("long", 2)), ("名  ".to_owned(), "long".to_owned()));
+        assert_eq!(
+            (shorten("日本語の名前", 7), shorten("abcdef", 4)),
+            ("日本語…".to_owned(), "abc…".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_name_with_spaces_or_quotes_is_one_word_for_a_shell() {
+        for (text, word) in
+            [("fix-1", "fix-1"), ("my agent", "'my agent'"), ("it's", "'it'\\''s'"), ("", "''")]
+        {
+            assert_eq!(shell_word(text), word);
+        }
+    }
+
+    #[test]
+    fn paths_below_the_folder_are_relative_and_others_stay() {
+        for (text, shown) in [
+            ("Edit /src/shop/a/b.rs", "Edit a/b.rs"),
+            ("List /src/shop", "List ."),
+            ("List /src/shop/ now", "List . now"),
+            ("cp /src/shop/a '/src/shop/b'", "cp a 'b'"),
+            ("Edit /src/shop2/a and /src/shop.bak/b", "Edit /src/shop2/a and /src/shop.bak/b"),
+            ("rm /old/src/shop/a", "rm /old/src/shop/a"),
+        ] {
+            assert_eq!(below_folder(text, "/src/shop"), shown);
+        }
+        assert_eq!(below_folder("ls /a", "/"), "ls /a");
+    }
 
     #[test]
     fn durations_have_two_units_at_most() {

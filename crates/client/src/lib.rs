@@ -6,6 +6,7 @@ pub mod attachments;
 pub mod autostart;
 pub mod caller_environment;
 pub mod connection;
+pub mod creating;
 pub mod events;
 pub mod feed;
 pub mod format;

@@ -1,6 +1,6 @@
 //! Aligned tables and lists of named values for people. Pure: returns lines, prints nothing.
 
-use client::format::shorten;
+use client::format::{padded, shorten, width};
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -23,41 +23,56 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the heading and the rows as lines, cut to `columns` if given.
+    /// Returns the heading and the rows as lines. No line is longer than `columns` if given: the widest columns behind the first one are
+    /// cut, which is what identifies a row.
     pub fn lines(&self, columns: Option<usize>) -> Vec<String> {
-        let widths = self.widths();
+        let mut widths = self.widths();
+        if let Some(columns) = columns {
+            fit(&mut widths, columns);
+        }
         std::iter::once(&self.heading).chain(&self.rows).map(|row| line(row, &widths, columns)).collect()
     }
 
     fn widths(&self) -> Vec<usize> {
         let mut widths = vec![0; self.heading.len()];
         for row in std::iter::once(&self.heading).chain(&self.rows) {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+            for (column, cell) in widths.iter_mut().zip(row) {
+                *column = (*column).max(width(cell));
             }
         }
         widths
     }
 }
 
-/// Formats a row; its last cell is cut to the terminal's width.
+/// Makes columns narrower, the widest first, until a row fits or none can give way.
+fn fit(widths: &mut [usize], columns: usize) {
+    loop {
+        let used = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let widest = widths.iter_mut().skip(1).max().filter(|widest| **widest > COLUMN_MIN);
+        match widest {
+            Some(widest) if used > columns => *widest -= 1,
+            _ => return,
+        }
+    }
+}
+
+/// Formats a row; what does not fit is cut.
 fn line(row: &[String], widths: &[usize], columns: Option<usize>) -> String {
     let mut text = String::new();
     let last = row.len().saturating_sub(1);
     for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let cell = if columns.is_some() { shorten(cell, *width) } else { cell.clone() };
         if index < last {
-            text.push_str(&format!("{cell:<width$}{:GAP$}", ""));
-            continue;
-        }
-        match columns {
-            Some(columns) => {
-                text.push_str(&shorten(cell, columns.saturating_sub(text.chars().count()).max(COLUMN_MIN)))
-            }
-            None => text.push_str(cell),
+            text.push_str(&padded(&cell, width + GAP));
+        } else {
+            text.push_str(&cell);
         }
     }
     text.truncate(text.trim_end().len());
-    text
+    match columns {
+        Some(columns) => shorten(&text, columns.max(COLUMN_MIN)),
+        None => text,
+    }
 }
 
 /// Returns `Name:  value` lines with aligned values; empty values are left out.
@@ -84,6 +99,22 @@ mod tests {
         let mut table = Table::new(&["A", "B"]);
         table.row(vec!["1".into(), "0123456789abcdef".into()]);
         assert_eq!(table.lines(Some(13))[1], "1  012345678…");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_the_first_column_stays() {
+        let mut table = Table::new(&["NAME", "PROVIDER", "CAN", "WHERE"]);
+        let can = "outlives the daemon, resume, attachments";
+        table.row(vec!["claude-agent-acp".into(), "acp".into(), can.into(), "/usr/local/bin/claude".into()]);
+        table.row(vec!["名前".into(), "🦀".into(), "-".into(), "-".into()]);
+        for columns in [80, 60, 40, 20] {
+            let lines = table.lines(Some(columns));
+            assert!(lines.iter().all(|line| width(line) <= columns), "{columns}: {lines:#?}");
+            assert!(lines[1].starts_with("claude-agent-acp"), "{columns}: {lines:#?}");
+        }
+        let lines = table.lines(None);
+        assert!(lines[1].starts_with("claude-agent-acp  acp       outlives"), "{lines:#?}");
+        assert!(lines[2].starts_with(&format!("名前{}🦀", " ".repeat(14))), "{lines:#?}");
     }
 
     #[test]

@@ -202,7 +202,8 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
         super::session::print_sessions(console, &sessions, &campaigns)?;
     }
     section(console, "Requests", requests.len())?;
-    super::session::print_requests(console, &requests)?;
+    let known = super::session::names_by_request(&client, &requests).await?;
+    super::session::print_requests(console, &requests, &known)?;
     Ok(Exit::OK)
 }
 

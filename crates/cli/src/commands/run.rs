@@ -15,6 +15,7 @@ use super::tree_folder::{innermost, own_tree, root_of};
 use cli_args::everyday::RunArgs;
 use client::attachments;
 use client::connection::Client;
+use client::format;
 use client::names;
 use client::resolve;
 use config::exit::Exit;
@@ -127,7 +128,7 @@ async fn follow(
     has_prompt: bool,
     detach: bool,
 ) -> Result<Exit> {
-    let name = &started.agent_name;
+    let name = format::shell_word(&started.agent_name);
     if detach || (!has_prompt && !console.can_ask()) {
         let text = format!("Talk to it: obey attach {name} · obey send {name} \"…\"");
         console.out.note(TextStyle::Dim, &text)?;

@@ -11,13 +11,14 @@ mod send;
 mod tree;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
+use super::overview;
 use crate::json;
 use cli_args::session::SessionCommand;
 use client::connection::Client;
@@ -77,6 +78,12 @@ pub fn print_table(console: &mut Console, table: &Table) -> Result<()> {
     lines.try_for_each(|line| console.out.line(&line))
 }
 
+/// From this width on a table of sessions has whole ids.
+const WHOLE_IDS_FROM_COLUMNS: usize = 120;
+
+/// Characters of a short id: the end of a whole one.
+const SHORT_ID: usize = 8;
+
 /// Prints sessions as a table.
 pub(super) fn print_sessions(
     console: &mut Console,
@@ -84,12 +91,18 @@ pub(super) fn print_sessions(
     campaigns: &[pb::Campaign],
 ) -> Result<()> {
     let now = Timestamp::now();
+    // The ends of ids differ, and name a session too.
+    let is_narrow = console.out.columns().is_some_and(|columns| columns < WHOLE_IDS_FROM_COLUMNS);
+    let shown_id = |id: &str| match is_narrow {
+        true => id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id).to_owned(),
+        false => id.to_owned(),
+    };
     let mut table =
         Table::new(&["ID", "NAME", "PROVIDER", "MODEL", "STATUS", "TOKENS", "ACTIVE", "CAMPAIGN"]);
     for session in sessions {
         let campaign = campaigns.iter().find(|campaign| campaign.id == session.campaign_id);
         table.row(vec![
-            session.id.clone(),
+            shown_id(&session.id),
             session.agent_name.clone(),
             names::provider(session.provider),
             if session.model.is_empty() { "-".to_owned() } else { session.model.clone() },
@@ -111,8 +124,30 @@ pub(super) fn tokens(session: &local::SessionInfo) -> String {
     }
 }
 
-/// Prints requests as a table.
-pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) -> Result<()> {
+/// Returns the names and the folders of the sessions that requests are of, by id.
+pub(super) async fn names_by_request(
+    client: &Client,
+    requests: &[pb::Request],
+) -> Result<BTreeMap<String, (String, String)>> {
+    let ids: BTreeSet<String> = requests.iter().map(|request| request.session_id.clone()).collect();
+    let ids: Vec<String> = ids.into_iter().collect();
+    let known = if ids.is_empty() { Vec::new() } else { overview::look_up(client, &ids).await? };
+    Ok(names_of(known))
+}
+
+/// Returns the names and the folders of sessions by id.
+pub(super) fn names_of(
+    sessions: impl IntoIterator<Item = pb::SessionOverview>,
+) -> BTreeMap<String, (String, String)> {
+    sessions.into_iter().map(|one| (one.session_id, (one.name, one.folder))).collect()
+}
+
+/// Prints requests as a table, sessions by their names where those are known.
+pub(super) fn print_requests(
+    console: &mut Console,
+    requests: &[pb::Request],
+    known: &BTreeMap<String, (String, String)>,
+) -> Result<()> {
     if requests.is_empty() {
         return Ok(());
     }
@@ -126,30 +161,34 @@ pub(super) fn print_requests(console: &mut Console, requests: &[pb::Request]) ->
         };
         let summary = OpenRequest::of_request(request).summary();
         let what = summary.split_once(": ").map_or(summary.as_str(), |(_, what)| what);
+        let (name, folder) = known.get(&request.session_id).cloned().unwrap_or_default();
+        let name = if name.is_empty() { request.session_id.clone() } else { format::one_line(&name) };
         table.row(vec![
-            request.session_id.clone(),
+            name,
             request.id.clone(),
             names::request_kind(request.kind).to_owned(),
             format::age(request.asked_at.as_ref(), now),
             state,
-            format::one_line(what),
+            format::below_folder(&format::one_line(what), &folder),
         ]);
     }
     print_table(console, &table)?;
     print_proposals(console, requests)?;
-    for line in requests.iter().filter(|request| request.outcome.is_empty()).flat_map(answer_lines) {
-        console.out.line(&line)?;
+    for request in requests.iter().filter(|request| request.outcome.is_empty()) {
+        let name = known.get(&request.session_id).map(|(name, _)| format::shell_word(name));
+        let session = name.unwrap_or_else(|| request.session_id.clone());
+        answer_lines(request, &session).into_iter().try_for_each(|line| console.out.line(&line))?;
     }
     Ok(())
 }
 
 /// Returns how a question is answered, and the answers it offers; nothing for a permission.
-fn answer_lines(request: &pb::Request) -> Vec<String> {
+fn answer_lines(request: &pb::Request, session: &str) -> Vec<String> {
     if request.questions.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![String::new()];
-    for command in OpenRequest::of_request(request).commands(&request.session_id) {
+    for command in OpenRequest::of_request(request).commands(session) {
         lines.push(format!("{} is answered with: {command}", request.id));
     }
     for (at, question) in request.questions.iter().enumerate() {
@@ -265,7 +304,7 @@ mod tests {
             ..pb::Request::default()
         };
         assert_eq!(
-            answer_lines(&request),
+            answer_lines(&request, "sess_1"),
             [
                 "",
                 "req_3 is answered with: obey session answer sess_1 req_3 ANSWER",
@@ -274,8 +313,8 @@ mod tests {
             ]
         );
         request.questions.push(question);
-        assert!(answer_lines(&request).contains(&"2: Raise the budget?".to_owned()));
+        assert!(answer_lines(&request, "sess_1").contains(&"2: Raise the budget?".to_owned()));
         request.questions.clear();
-        assert!(answer_lines(&request).is_empty());
+        assert!(answer_lines(&request, "sess_1").is_empty());
     }
 }

@@ -219,3 +219,42 @@ async fn prompts_are_signed_by_the_person_who_wrote_them() -> Result<()> {
     assert!(log.contains(&format!("was queued by {person}")), "{log}");
     stage.close().await
 }
+
+#[tokio::test]
+async fn requests_go_by_the_name_of_their_session_and_are_answered_by_short_words() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    let cli = stage.cli();
+    let asks =
+        |command: &str| json!({"tool": "Bash", "input": {"command": command}, "ask": true, "result": "ok"});
+    let question = json!({"question": {"text": "Which colour?", "options": ["Red", "Blue"]}});
+    let prompt =
+        script(Agent::Scripted, "work", &json!([asks("make a"), asks("make b"), question, {"text": "done"}]));
+    let made = cli.json(&["run", "-p", "scripted", "--name", "asker", "--detach", &prompt]).await?;
+    let id = made["session_id"].as_str().context("an id")?;
+    for (command, words) in [
+        ("make a", &["approve", "asker"][..]),
+        ("make b", &["deny", "asker", "--message", "no"]),
+        ("Which colour?", &["answer", "asker", "Blue"]),
+    ] {
+        stage.wait_for(id, "request_opened", |event| event.to_string().contains(command)).await?;
+        let listed = cli.ok(&["requests"]).await?.stdout;
+        let row = listed.lines().find(|line| line.contains(command)).context(listed.clone())?;
+        assert!(row.starts_with("asker ") && !listed.contains(id), "{listed}");
+        cli.ok(words).await?;
+    }
+    let waited = cli.run(&["wait", "asker"]).await?.stdout;
+    assert!(waited.contains("Name:    asker") && waited.contains("State:   done"), "{waited}");
+    let info = cli.ok(&["session", "info", "asker"]).await?.stdout;
+    let campaign = only(&cli, "asker").await?["campaign"].as_str().unwrap_or_default().to_owned();
+    for line in
+        ["State:     done (", "Mode:      supervised", &format!("Campaign:  {campaign}"), "Cost:      "]
+    {
+        assert!(info.contains(line), "{line} is missing in:\n{info}");
+    }
+    let refused = cli.run(&["run", "x", "--budget", "-1"]).await?;
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("no amount of US dollars above 0"),
+        "{refused:?}"
+    );
+    stage.close().await
+}

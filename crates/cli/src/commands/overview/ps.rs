@@ -11,6 +11,7 @@ use crate::json_types::{
     SharedBudgetJson, value,
 };
 use cli_args::overview::PsArgs;
+use client::connection::Client;
 use client::format::{self, rfc3339};
 use config::exit::Exit;
 use config::failure::Result;
@@ -22,6 +23,9 @@ use terminal::output::TextStyle;
 const NAME_MAX: usize = 20;
 const PLACE_MAX: usize = 28;
 const PLACE_FROM_COLUMNS: usize = 110;
+/// Below this width there is no cost, and a name has fewer columns: why a session waits matters more.
+const COST_FROM_COLUMNS: usize = 60;
+const NARROW_NAME_MAX: usize = 10;
 
 pub(in crate::commands) async fn run(console: &mut Console, args: &PsArgs) -> Result<Exit> {
     let filter = pb::OverviewFilter {
@@ -53,7 +57,8 @@ pub(in crate::commands) async fn run(console: &mut Console, args: &PsArgs) -> Re
     }
     if sessions.is_empty() {
         let hint = if args.all { "" } else { " Those that ended or are archived: obey ps --all" };
-        console.out.note(TextStyle::Dim, &format!("No sessions.{hint}"))?;
+        let text = format!("No sessions. Start one: obey run \"…\", in the folder of a project.{hint}");
+        console.out.note(TextStyle::Dim, &text)?;
         return Ok(Exit::OK);
     }
     print(console, &sessions, found.is_several)?;
@@ -77,6 +82,30 @@ pub(super) fn state_of(session: &pb::SessionOverview) -> Option<SessionState> {
     })
 }
 
+/// Returns what the overview says of these sessions; of all that are listed if none are given. Nothing from a daemon that has no
+/// overview.
+pub(in crate::commands) async fn look_up(
+    client: &Client,
+    ids: &[String],
+) -> Result<Vec<pb::SessionOverview>> {
+    let filter = pb::OverviewFilter {
+        include_ended: true,
+        include_archived: true,
+        session_ids: ids.to_vec(),
+        ..Default::default()
+    };
+    match client.overview().list(pb::ListOverviewRequest { filter: Some(filter) }).await {
+        Ok(found) => Ok(found.into_inner().sessions),
+        Err(status) if status.code() == tonic::Code::Unimplemented => Ok(Vec::new()),
+        Err(status) => Err(status.into()),
+    }
+}
+
+/// Returns the state of a session as a word.
+pub(in crate::commands) fn state_in_words(session: &pb::SessionOverview) -> &'static str {
+    look(state_of(session), &session.cause).1
+}
+
 /// Returns the word, the glyph and the style of a state: never colour alone.
 fn look(state: Option<SessionState>, cause: &str) -> (&'static str, &'static str, TextStyle) {
     match state {
@@ -95,30 +124,34 @@ fn look(state: Option<SessionState>, cause: &str) -> (&'static str, &'static str
 fn print(console: &mut Console, sessions: &[pb::SessionOverview], with_machine: bool) -> Result<()> {
     let now = Timestamp::now();
     let columns = console.out.columns();
+    let with_cost = columns.is_none_or(|columns| columns >= COST_FROM_COLUMNS);
+    let name_max = if with_cost { NAME_MAX } else { NARROW_NAME_MAX };
     let names: Vec<String> =
-        sessions.iter().map(|session| format::shorten(&format::one_line(&session.name), NAME_MAX)).collect();
-    let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("NAME".len());
+        sessions.iter().map(|session| format::shorten(&format::one_line(&session.name), name_max)).collect();
+    let name_width = names.iter().map(|name| format::width(name)).max().unwrap_or(0).max("NAME".len());
     // Which machine it is matters more than how long a line gets.
     let with_place = with_machine || columns.is_some_and(|columns| columns >= PLACE_FROM_COLUMNS);
     let places: Vec<String> = sessions.iter().map(|session| place(session, with_machine)).collect();
     let place_width = if with_place {
-        places.iter().map(|place| place.chars().count()).max().unwrap_or(0).max("WHERE".len())
+        places.iter().map(|place| format::width(place)).max().unwrap_or(0).max("WHERE".len())
     } else {
         0
     };
-    let place_cell = |text: &str| if with_place { format!("{text:<place_width$}  ") } else { String::new() };
+    let place_cell =
+        |text: &str| if with_place { format::padded(text, place_width + 2) } else { String::new() };
     let budgets: Vec<String> = sessions.iter().map(budget_left).collect();
     let budget_width = budgets.iter().map(|budget| budget.chars().count()).max().unwrap_or(0);
     let with_budget = budget_width > 0;
     let budget_width = budget_width.max("LEFT".len());
     let budget_cell =
         |text: &str| if with_budget { format!("{text:>budget_width$}  ") } else { String::new() };
+    let cost_cell = |text: &str| if with_cost { format!("{text:>7}  ") } else { String::new() };
     let heading = format!(
-        "  {:<9}  {:<name_width$}  {:>4}  {:>7}  {}{}WHY",
+        "  {:<9}  {:<name_width$}  {:>4}  {}{}{}WHY",
         "STATE",
         "NAME",
         "FOR",
-        "COST",
+        cost_cell("COST"),
         budget_cell("LEFT"),
         place_cell("WHERE")
     );
@@ -128,9 +161,10 @@ fn print(console: &mut Console, sessions: &[pb::SessionOverview], with_machine: 
         let age = format::age(session.since.as_ref(), now);
         let cost = session.cost_micro_usd.map_or_else(|| "-".to_owned(), format::cost);
         let state = format!("{glyph} {word:<9}  ");
-        let middle =
-            format!("{name:<name_width$}  {age:>4}  {cost:>7}  {}{}", budget_cell(budget), place_cell(place));
-        let used = state.chars().count() + middle.chars().count();
+        let name = format::padded(name, name_width);
+        let (cost, left, place) = (cost_cell(&cost), budget_cell(budget), place_cell(place));
+        let middle = format!("{name}  {age:>4}  {cost}{left}{place}");
+        let used = format::width(&state) + format::width(&middle);
         let why = why(session);
         let why = columns.map_or_else(
             || why.clone(),
@@ -163,7 +197,7 @@ fn why(session: &pb::SessionOverview) -> String {
     if tells_more && !session.last_line.is_empty() {
         return format::one_line(&session.last_line);
     }
-    format::one_line(&session.reason)
+    format::below_folder(&format::one_line(&session.reason), &session.folder)
 }
 
 /// Returns where a session works: its campaign or folder, and the branch.
@@ -207,7 +241,10 @@ fn shared_budget_typed(budget: &pb::SharedBudget) -> SharedBudgetJson {
     }
 }
 
-fn session_typed(session: &pb::SessionOverview, shared_budgets: &[&pb::SharedBudget]) -> OverviewJson {
+pub(in crate::commands) fn session_typed(
+    session: &pb::SessionOverview,
+    shared_budgets: &[&pb::SharedBudget],
+) -> OverviewJson {
     let evidence = session.evidence.unwrap_or_default();
     let request = |request: &pb::OverviewRequest| OverviewRequestJson {
         id: request.request_id.clone(),

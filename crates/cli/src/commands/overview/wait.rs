@@ -158,7 +158,9 @@ fn print(
         return console.out.json(&ps::session_json(session, &ps::with_share(session, shared_budgets)));
     }
     console.out.line(&format!("Session: {}", session.session_id))?;
+    console.out.line(&format!("Name:    {}", format::one_line(&session.name)))?;
     console.out.line(&format!("Status:  {}", session.status))?;
+    console.out.line(&format!("State:   {}", ps::state_in_words(session)))?;
     if exit_of(session) == Exit::OK {
         return Ok(());
     }

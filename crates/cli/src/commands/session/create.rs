@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::caller_environment::CALLER_ENVIRONMENT_KEY;
 use domain::containment::{NETWORK_KEY, SANDBOX_KEY};
 use domain::{ErrorCode, ProviderKind, Resource, Status};
-use tonic::metadata::MetadataValue;
 use wire::obey::local::v1 as local;
 
 use super::protobuf_duration;
@@ -16,11 +14,10 @@ use crate::commands::tree_folder;
 use crate::commands::workbench;
 use crate::json;
 use cli_args::session::SessionCreateArgs;
-use client::caller_environment;
 use client::connection::Client;
+use client::creating;
 use client::format;
 use client::names;
-use client::once;
 use client::resolve;
 use config::exit::Exit;
 use config::failure::{Failure, Result};
@@ -30,10 +27,6 @@ use terminal::table::named;
 
 /// The key of `provider_config` that holds the mode.
 const MODE_KEY: &str = "permission_mode";
-/// The protocol's message has no field for what makes a creation take effect once, so it is sent as metadata.
-const CLIENT_KEY: &str = "x-obey-client-key";
-/// The same for the parent.
-const PARENT_KEY: &str = "obey-parent-session";
 
 /// The parameters of a new session.
 #[derive(Debug, Default)]
@@ -201,34 +194,11 @@ async fn from_issue(
 pub(in crate::commands) async fn create(
     console: &Console,
     client: &Client,
-    mut plan: Plan,
+    plan: Plan,
 ) -> Result<local::SessionInfo> {
     // Another machine's sessions have the environment of the daemon there.
-    if console.machine()?.is_none()
-        && let Some(variables) = caller_environment::sent(&console.vars)
-    {
-        plan.request.provider_config.insert(CALLER_ENVIRONMENT_KEY.to_owned(), variables);
-    }
-    let key =
-        MetadataValue::try_from(once::key().as_str()).map_err(|_| Failure::failed("a key cannot be made"))?;
-    let parent = match &plan.parent {
-        None => None,
-        Some(parent) => Some(
-            MetadataValue::try_from(parent.as_str())
-                .map_err(|_| Failure::usage(format!("--parent {parent:?} is no session id")))?,
-        ),
-    };
-    let response = once::call(|| {
-        let mut request = tonic::Request::new(plan.request.clone());
-        request.metadata_mut().insert(CLIENT_KEY, key.clone());
-        if let Some(parent) = &parent {
-            request.metadata_mut().insert(PARENT_KEY, parent.clone());
-        }
-        let client = client.clone();
-        async move { client.daemon().create_session(request).await }
-    })
-    .await?;
-    response.session.ok_or_else(|| Failure::failed("the daemon did not say which session it created"))
+    let vars = console.machine()?.is_none().then_some(&console.vars);
+    creating::create(client, plan.request, plan.parent.as_deref(), vars).await
 }
 
 /// Converts the flags to a request. Flags without a field of their own become provider settings.

@@ -6,6 +6,7 @@ use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
 use super::{get_detailed, print_sessions, tokens};
+use crate::commands::overview;
 use crate::json;
 use crate::json_types::{SessionInfoJson, SessionListJson, value};
 use cli_args::session::SessionListArgs;
@@ -61,6 +62,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
     let scrubbing = client.events().get_scrubbing(pb::GetScrubbingRequest { session_id: id.clone() }).await?;
     let is_scrubbed = scrubbing.into_inner().events;
     let conversation = conversation_of(&client, &id).await?;
+    let seen = overview::look_up(&client, std::slice::from_ref(&id)).await?.pop();
     if console.out.json {
         let printed = SessionInfoJson {
             session: json::session_typed(&session),
@@ -69,6 +71,7 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
             conversation_id: conversation.conversation_id,
             way_back: conversation.command,
             resources,
+            overview: seen.as_ref().map(|seen| overview::session_typed(seen, &[])),
             pending_requests: waiting.iter().map(json::request_typed).collect(),
         };
         return console.out.json(&value(&printed)).map(|()| Exit::OK);
@@ -78,28 +81,26 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
         at.as_ref().map_or_else(String::new, |at| format::date(Some(at), &zone))
     };
     let count = |number: i32| if number > 0 { number.to_string() } else { String::new() };
-    let used = |number: i64| format::count(u64::try_from(number).unwrap_or_default());
+    let of_seen = |part: fn(&pb::SessionOverview) -> String| seen.as_ref().map(part).unwrap_or_default();
+    let campaign = Some(of_seen(|seen| seen.campaign.clone())).filter(|name| !name.is_empty());
+    let campaign = campaign.unwrap_or_else(|| session.campaign_id.clone());
     let pairs = [
         ("Session", session.id.clone()),
         ("Name", session.agent_name.clone()),
         ("Status", names::status_name(session.status)),
+        ("State", seen.as_ref().map(shown_state).unwrap_or_default()),
         ("Error", session.error_message.clone()),
         ("Provider", names::provider(session.provider)),
         ("Model", session.model.clone()),
-        ("Campaign", session.campaign_id.clone()),
+        ("Mode", of_seen(|seen| seen.mode.clone())),
+        ("Campaign", campaign),
         ("Festival", session.festival_id.clone()),
         ("Task", session.task_id.clone()),
         ("Folder", session.working_dir.clone()),
+        ("Branch", of_seen(|seen| seen.branch.clone())),
         ("Without obey", conversation.command.clone()),
-        (
-            "Tokens",
-            format!(
-                "{} ({} in, {} out)",
-                tokens(&session),
-                used(session.tokens_input),
-                used(session.tokens_output)
-            ),
-        ),
+        ("Tokens", shown_tokens(&session)),
+        ("Cost", of_seen(|seen| seen.cost_micro_usd.map_or_else(|| "not reported".to_owned(), format::cost))),
         ("Contained", if contained.is_empty() { NOT_CONTAINED.to_owned() } else { contained }),
         ("Secrets", if is_scrubbed { "removed from events" } else { "kept in events" }.to_owned()),
         ("Limits", shown_limits(&resources)),
@@ -114,9 +115,21 @@ pub(super) async fn info(console: &mut Console, typed: &str) -> Result<Exit> {
     named(&pairs).into_iter().try_for_each(|line| console.out.line(&line))?;
     if !waiting.is_empty() {
         console.out.line("")?;
-        super::print_requests(console, &waiting)?;
+        super::print_requests(console, &waiting, &super::names_of(seen))?;
     }
     Ok(Exit::OK)
+}
+
+fn shown_tokens(session: &local::SessionInfo) -> String {
+    let used = |number: i64| format::count(u64::try_from(number).unwrap_or_default());
+    let (input, output) = (used(session.tokens_input), used(session.tokens_output));
+    format!("{} ({input} in, {output} out)", tokens(session))
+}
+
+/// Returns the state that people see, with its reason.
+fn shown_state(seen: &pb::SessionOverview) -> String {
+    let reason = format::below_folder(&format::one_line(&seen.reason), &seen.folder);
+    format!("{} ({reason})", overview::state_in_words(seen))
 }
 
 /// Returns the agent's own conversation of a session.

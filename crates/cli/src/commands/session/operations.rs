@@ -4,8 +4,8 @@ use serde_json::json;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
 
+use super::requests;
 use crate::commands::budget::{amounts, amounts_json, print_amounts};
-
 use crate::commands::{plan, queue, worker};
 use cli_args::operations::{
     ArchiveArgs, BudgetArgs, ForkArgs, OperationCommand, RemoveSessionArgs, RenameArgs,
@@ -23,6 +23,10 @@ pub(in crate::commands) async fn run(console: &mut Console, command: OperationCo
         OperationCommand::Queue(command) => queue::run(console, command).await,
         OperationCommand::Plan(command) => plan::run(console, command).await,
         OperationCommand::Worker(command) => worker::run(console, command).await,
+        OperationCommand::Requests(args) => requests::run(console, &args).await,
+        OperationCommand::Approve(args) => requests::approve(console, args).await,
+        OperationCommand::Deny(args) => requests::deny(console, args).await,
+        OperationCommand::Answer(args) => requests::answer(console, args).await,
         OperationCommand::Fork(args) => fork(console, args).await,
         OperationCommand::Rename(args) => rename(console, &args).await,
         OperationCommand::Rm(args) => remove(console, &args).await,

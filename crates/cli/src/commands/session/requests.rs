@@ -3,7 +3,7 @@
 use domain::{Decision, ErrorCode, RequestId};
 use wire::obey::v1 as pb;
 
-use super::print_requests;
+use super::{names_by_request, print_requests};
 use crate::json;
 use crate::json_types::{RequestListJson, value};
 use cli_args::session::{AnswerArgs, ApproveArgs, DenyArgs, RequestsArgs};
@@ -32,7 +32,8 @@ pub(super) async fn run(console: &mut Console, args: &RequestsArgs) -> Result<Ex
     if requests.is_empty() {
         console.out.note(TextStyle::Dim, "Nothing waits for an answer.")?;
     }
-    print_requests(console, &requests)?;
+    let known = names_by_request(&client, &requests).await?;
+    print_requests(console, &requests, &known)?;
     Ok(Exit::OK)
 }
 
