@@ -7,6 +7,7 @@ mod dialogs;
 mod keyboard;
 mod listing;
 mod mouse;
+mod new_session;
 mod plans;
 mod review;
 mod updates;
@@ -28,8 +29,9 @@ use crate::transcript_pane::{Look, ReadingState, TranscriptPane};
 
 pub(crate) use answering::pretty;
 pub(crate) use answering::{CardMode, CardState, QuestionAnswers};
-pub(crate) use dialogs::{Dialog, FORM_FIELDS, MODES, NewSessionForm, PaletteEntry};
+pub(crate) use dialogs::{Dialog, MODES, PaletteEntry};
 pub(crate) use listing::ListEntry;
+pub(crate) use new_session::{FORM_FIELDS, NewSessionForm};
 pub(crate) use plans::PlansDialog;
 pub(crate) use review::Review;
 pub(crate) use work::{BUDGET_FIELDS, BudgetDialog, QueueDialog, SearchDialog, UsageDialog};
@@ -56,6 +58,18 @@ pub(crate) enum Effect {
     Suspend,
     /// Write a message in the person's editor.
     Editor(String),
+    /// Lend the terminal to a program in a folder.
+    Lend {
+        program: LentProgram,
+        folder: String,
+    },
+}
+
+/// A program of the person's that has the terminal for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LentProgram {
+    Editor,
+    Shell,
 }
 
 /// Whether the daemon answers.
@@ -99,6 +113,8 @@ pub(crate) struct OpenSession {
     pub(crate) completion: Option<Completion>,
     /// A row to show once it is read.
     pub(crate) wanted: Option<u64>,
+    /// Shown beside the list while somebody moves in it, which is no look at it.
+    pub(crate) preview: bool,
 }
 
 /// A message in the last line.
@@ -112,6 +128,8 @@ pub(crate) struct StatusMessage {
 /// Where things were drawn, for the mouse.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
+    /// A session has room beside the list.
+    pub(crate) is_beside: bool,
     pub(crate) list: Rect,
     pub(crate) transcript: Rect,
     pub(crate) card: Rect,
@@ -154,6 +172,8 @@ pub(crate) struct App {
     last_input: i64,
     order_waits: bool,
     leave_at: Option<i64>,
+    /// When the selected session is shown beside the list.
+    preview_at: Option<i64>,
     last_form: Option<NewSessionForm>,
     /// Comments that were not sent, by session.
     comments: HashMap<String, review::Comments>,
@@ -201,6 +221,7 @@ impl App {
             last_input: i64::MIN / 2,
             order_waits: false,
             leave_at: None,
+            preview_at: None,
             last_form: None,
             known: HashMap::new(),
             effects: Vec::new(),
@@ -235,6 +256,10 @@ impl App {
             self.refresh_list(true);
             changed = true;
         }
+        if self.preview_at.is_some_and(|at| at <= now) {
+            self.preview_at = None;
+            changed |= self.preview();
+        }
         let guard = millis(limits::CARD_GUARD);
         if let Some(card) = self.open.as_mut().and_then(|open| open.card.as_mut())
             && !card.ready
@@ -245,6 +270,12 @@ impl App {
         }
         let ages = !self.overview.is_empty() || matches!(self.connection, Connection::Lost(_));
         changed || (second && ages)
+    }
+
+    /// Whether something happens within the next second without a key.
+    pub(crate) fn is_about_to_change(&self) -> bool {
+        let card = self.open.as_ref().and_then(|open| open.card.as_ref());
+        self.preview_at.is_some() || card.is_some_and(|card| !card.ready)
     }
 
     /// Returns the summary of the session that is shown.
@@ -354,6 +385,7 @@ impl App {
             history: None,
             completion: None,
             wanted: row,
+            preview: false,
         });
         self.send(Request::Open { session: id.to_owned(), last_seq, tail });
         if self.overview.get(id).is_some_and(|summary| !summary.requests.is_empty()) {

@@ -36,6 +36,20 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     out
 }
 
+/// Returns the end of a text that fits a width.
+pub(crate) fn end(text: &str, max: usize) -> String {
+    let mut used = 0;
+    let mut from = text.len();
+    for (at, grapheme) in text.grapheme_indices(true).rev() {
+        used += grapheme_width(grapheme);
+        if used > max {
+            break;
+        }
+        from = at;
+    }
+    text[from..].to_owned()
+}
+
 /// Pads or cuts a text to exactly a width.
 pub(crate) fn fit(text: &str, cells: usize) -> String {
     let mut out = cut(text, cells);

@@ -4,10 +4,12 @@
 
 mod attaching;
 mod changes;
+mod creating;
 mod follow;
 mod machines;
 mod plans;
 mod sending;
+mod usage;
 mod walk;
 mod work;
 
@@ -17,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use client::connection::Client;
 use config::failure::Failure;
+use config::vars::Vars;
 use domain::budget::Budget;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -25,6 +28,7 @@ use wire::obey::v1 as pb;
 
 use crate::data::{Request, Update};
 use crate::limits;
+pub(crate) use creating::home;
 
 /// How the daemon is reached, and for whom.
 #[derive(Clone, Debug)]
@@ -34,6 +38,10 @@ pub(crate) struct DaemonSettings {
     pub(crate) person: String,
     /// The folder the command was called in.
     pub(crate) folder: PathBuf,
+    /// The person's home folder.
+    pub(crate) home: Option<PathBuf>,
+    /// What new sessions take over of the environment; none on another machine, whose daemon has its own.
+    pub(crate) vars: Option<Vars>,
 }
 
 /// The tasks that talk to the daemon.
@@ -69,7 +77,7 @@ impl DaemonSide {
         updates: mpsc::Sender<Update>,
     ) -> Self {
         let other = |(name, client): (String, Client)| {
-            (name, Arc::new(DaemonSettings { client, ..settings.clone() }))
+            (name, Arc::new(DaemonSettings { client, vars: None, ..settings.clone() }))
         };
         let others = machines.into_iter().map(other).collect();
         let homes = SessionHomes::default();
@@ -89,6 +97,12 @@ impl DaemonSide {
         let homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
         let home = session.and_then(|session| homes.get(session)?.as_ref());
         let other = home.and_then(|home| self.others.iter().find(|(name, _)| name == home));
+        Arc::clone(other.map_or(&self.settings, |(_, settings)| settings))
+    }
+
+    /// Returns how a machine is reached; an empty name is this one.
+    fn settings_on(&self, machine: &str) -> Arc<DaemonSettings> {
+        let other = self.others.iter().find(|(name, _)| name == machine);
         Arc::clone(other.map_or(&self.settings, |(_, settings)| settings))
     }
 
@@ -133,9 +147,20 @@ impl DaemonSide {
                     let _gone = updates.send(Update::Files { folder, paths }).await;
                 });
             }
+            Request::Choices { machine } => {
+                let settings = self.settings_on(&machine);
+                tokio::spawn(creating::choices(settings, machine, updates));
+            }
+            Request::Create(new) => {
+                let (settings, homes) = (self.settings_on(&new.machine), Arc::clone(&self.homes));
+                tokio::spawn(creating::create(settings, homes, new, updates));
+            }
             Request::Search { text } => {
                 let (others, homes) = (self.others.clone(), Arc::clone(&self.homes));
                 tokio::spawn(machines::search(settings, others, homes, text, updates));
+            }
+            Request::Usage { by, span } => {
+                tokio::spawn(usage::usage(settings, self.others.clone(), (by, span), updates));
             }
             request => {
                 tokio::spawn(async move {

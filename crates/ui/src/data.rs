@@ -75,8 +75,10 @@ pub(crate) enum Request {
         session: String,
         seq: u64,
     },
-    /// What a new session can be made of.
-    Choices,
+    /// What a new session can be made of on a machine; empty: on this one.
+    Choices {
+        machine: String,
+    },
     Create(NewSession),
     /// Which files a session's tree changed.
     Diff {
@@ -120,6 +122,18 @@ pub(crate) enum Request {
         session: String,
         name: String,
     },
+    /// A new session with the whole history.
+    Fork {
+        session: String,
+    },
+    /// Hide it from lists.
+    Archive {
+        session: String,
+    },
+    /// Delete an ended session.
+    Remove {
+        session: String,
+    },
     /// Merge a session's tree; what is not committed is committed with this message.
     Merge {
         session: String,
@@ -147,11 +161,14 @@ impl Request {
             | Self::QueueChange { session, .. }
             | Self::SetBudget { session, .. }
             | Self::Rename { session, .. }
+            | Self::Fork { session }
+            | Self::Archive { session }
+            | Self::Remove { session }
             | Self::Merge { session, .. } => Some(session),
             Self::Decide(answer) => Some(&answer.session),
             Self::Plans { session } => session.as_deref(),
             Self::Watch { .. }
-            | Self::Choices
+            | Self::Choices { .. }
             | Self::Create(_)
             | Self::Files { .. }
             | Self::Search { .. }
@@ -239,20 +256,24 @@ pub(crate) struct PermissionAnswer {
 /// What a new session is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NewSession {
-    pub(crate) campaign: String,
-    pub(crate) provider: String,
+    /// Where it is made; empty: on this machine.
+    pub(crate) machine: String,
+    pub(crate) campaign: Campaign,
+    /// The name of a provider or of an agent of the Agent Client Protocol.
+    pub(crate) agent: String,
     pub(crate) model: String,
     pub(crate) mode: String,
     /// In a new tree of the campaign's repository, named by the session or its first message.
     pub(crate) worktree: bool,
     pub(crate) name: String,
-    pub(crate) max_tokens: u64,
+    pub(crate) budget: Budget,
     pub(crate) message: String,
 }
 
 /// A project folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Campaign {
+    /// Empty: it becomes a campaign with the first session in it.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) path: String,
@@ -338,9 +359,12 @@ pub(crate) enum Update {
         forbidden: bool,
     },
     Choices {
+        machine: String,
         campaigns: Vec<Campaign>,
-        providers: Vec<String>,
-        current: Option<String>,
+        /// Names of providers and of ACP agents that are installed, the default one first.
+        agents: Vec<String>,
+        /// The campaign of the folder in which the program was started.
+        current: Option<Campaign>,
     },
     Created {
         session: String,
@@ -385,6 +409,8 @@ pub(crate) enum Update {
         rows: Vec<UsageRow>,
         /// Budgets that sessions share, by title.
         shared: Vec<(String, SummaryBudget)>,
+        /// Machines that did not answer.
+        uncounted: Vec<String>,
     },
     /// A plan of a session as it is now.
     Plan {

@@ -3,6 +3,7 @@
 mod card;
 mod dialog;
 mod list;
+mod new_session;
 mod plans;
 mod review;
 mod session;
@@ -44,6 +45,7 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
             Layout::horizontal([Constraint::Length(list_width), Constraint::Min(0)]).areas(middle);
         list::draw(app, frame, left);
         session::draw(app, frame, right);
+        app.areas.is_beside = true;
     }
     last_line(app, frame, bottom);
     dialog::draw(app, frame, middle);

@@ -79,6 +79,11 @@ actions! {
     Rename "rename" Everywhere "r" "rename the session";
     Budget "budget" Everywhere "$" "budget of the session";
     Merge "merge" Everywhere "M" "merge the session's tree";
+    Fork "fork" Everywhere "F" "fork the session";
+    Archive "archive" Everywhere "A" "archive the session";
+    Remove "remove" Everywhere "X" "remove an ended session";
+    OpenFolder "open_folder" Everywhere "o" "open the session's folder in $EDITOR";
+    Shell "shell" Everywhere "!" "a shell in the session's folder";
     Palette "palette" Everywhere ": ctrl+k" "all actions";
     Help "help" Everywhere "? f1" "keys";
     Leave "leave" Everywhere "q" "leave; agents go on";

@@ -93,3 +93,6 @@ pub(crate) const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// The largest message of the event stream; longer texts in it are cut by the daemon, which says so.
 pub(crate) const EVENT_MAX_BYTES: u32 = 8 * 1024 * 1024;
+
+/// How long a person rests on a session before it is shown beside the list: moving through many reads none.
+pub(crate) const PREVIEW_REST: Duration = Duration::from_millis(150);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::connection::Client;
 use config::failure::{Failure, Result};
+use config::vars::Vars;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
-use crate::app::{App, Effect, UiOptions};
-use crate::daemon::{DaemonSettings, DaemonSide};
+use crate::app::{App, Effect, LentProgram, UiOptions};
+use crate::daemon::{self, DaemonSettings, DaemonSide};
 use crate::data::{Request, Update};
 use crate::highlight::Highlights;
 use crate::keys::KeyTable;
@@ -41,6 +42,8 @@ pub struct UiSettings {
     pub notices: bool,
     /// A session to show at once, by id or name.
     pub session: Option<String>,
+    /// What new sessions take over of the environment; none where the daemon is that of another machine.
+    pub vars: Option<Vars>,
     /// Looks up a variable of the environment.
     pub var: fn(&str) -> Option<String>,
 }
@@ -58,15 +61,15 @@ pub async fn run(settings: UiSettings) -> Result<()> {
         theme,
         notices: settings.notices,
         home: (settings.var)("HOME").unwrap_or_default(),
-        session: settings.session,
+        session: settings.session.clone(),
     };
     let (updates, received) = mpsc::channel(limits::UPDATES_AHEAD);
+    let daemon = daemon_settings(&settings);
     let colored = updates.clone();
     let highlights = Highlights::start(move |colored_block| {
         colored.blocking_send(Update::Highlighted(colored_block)).is_ok()
     });
     let app = App::new(options, keys, highlights, now());
-    let daemon = DaemonSettings { client: settings.client, person: settings.person, folder: settings.folder };
     let daemon = DaemonSide::new(daemon, settings.machines, updates);
     let screen = Screen::take(settings.mouse, settings.var).map_err(|error| no_terminal(&error))?;
     let per_second = if (settings.var)("SSH_CONNECTION").is_some() {
@@ -75,7 +78,8 @@ pub async fn run(settings: UiSettings) -> Result<()> {
         limits::FRAMES_PER_SECOND
     };
     let frame = Duration::from_micros(1_000_000 / per_second);
-    let mut ui = RunningUi { app, daemon, screen, received, frame, editor: editor(settings.var) };
+    let (editor, shell) = (editor(settings.var), shell(settings.var));
+    let mut ui = RunningUi { app, daemon, screen, received, frame, editor, shell };
     ui.run().await.map_err(|error| no_terminal(&error))
 }
 
@@ -83,7 +87,7 @@ pub async fn run(settings: UiSettings) -> Result<()> {
 pub async fn run_plain(settings: UiSettings) -> Result<()> {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
     let (updates, mut received) = mpsc::channel(limits::UPDATES_AHEAD);
-    let daemon = DaemonSettings { client: settings.client, person: settings.person, folder: settings.folder };
+    let daemon = daemon_settings(&settings);
     let mut daemon = DaemonSide::new(daemon, settings.machines, updates);
     daemon.handle(Request::Watch { include_ended: false });
     let mut view = PlainView::default();
@@ -115,6 +119,16 @@ pub async fn run_plain(settings: UiSettings) -> Result<()> {
     }
 }
 
+fn daemon_settings(settings: &UiSettings) -> DaemonSettings {
+    DaemonSettings {
+        client: settings.client.clone(),
+        person: settings.person.clone(),
+        folder: settings.folder.canonicalize().unwrap_or_else(|_| settings.folder.clone()),
+        home: daemon::home(settings.var),
+        vars: settings.vars.clone(),
+    }
+}
+
 fn no_terminal(error: &io::Error) -> Failure {
     Failure::failed(format!("cannot use the terminal: {error}"))
 }
@@ -122,6 +136,10 @@ fn no_terminal(error: &io::Error) -> Failure {
 fn editor(var: fn(&str) -> Option<String>) -> String {
     let chosen = ["VISUAL", "EDITOR"].iter().find_map(|name| var(name).filter(|value| !value.is_empty()));
     chosen.unwrap_or_else(|| "vi".to_owned())
+}
+
+fn shell(var: fn(&str) -> Option<String>) -> String {
+    var("SHELL").filter(|value| !value.is_empty()).unwrap_or_else(|| "/bin/sh".to_owned())
 }
 
 /// Milliseconds since the Unix epoch.
@@ -137,6 +155,7 @@ struct RunningUi {
     received: mpsc::Receiver<Update>,
     frame: Duration,
     editor: String,
+    shell: String,
 }
 
 /// Whether the program goes on.
@@ -203,11 +222,10 @@ impl RunningUi {
         }
     }
 
-    /// Ages change with the second; a card wakes up a moment after it appeared.
+    /// Ages change with the second; a card wakes up a moment after it appeared, and a selected session is shown a moment after it was
+    /// selected.
     fn next_tick(&self) -> Duration {
-        let waits =
-            self.app.open.as_ref().and_then(|open| open.card.as_ref()).is_some_and(|card| !card.ready);
-        if waits {
+        if self.app.is_about_to_change() {
             Duration::from_millis(50)
         } else {
             Duration::from_millis(1_000 - (now() % 1_000).unsigned_abs())
@@ -253,6 +271,18 @@ impl RunningUi {
                     self.screen.take_again()?;
                     flow = Flow::Reopened;
                 }
+                Effect::Lend { program, folder } => {
+                    terminal::give_back();
+                    let name = match program {
+                        LentProgram::Editor => self.editor.clone(),
+                        LentProgram::Shell => self.shell.clone(),
+                    };
+                    if let Err(problem) = lend(program, &name, &folder).await {
+                        self.app.say(problem, true);
+                    }
+                    self.screen.take_again()?;
+                    flow = Flow::Reopened;
+                }
             }
         }
         Ok(flow)
@@ -266,6 +296,21 @@ async fn received(signal: &mut io::Result<Signal>) {
             signal.recv().await;
         }
         Err(_) => std::future::pending().await,
+    }
+}
+
+/// Runs the person's editor or shell in a folder. How a shell ends says nothing.
+async fn lend(program: LentProgram, name: &str, folder: &str) -> std::result::Result<(), String> {
+    // An editor may have arguments, as in `code --wait`.
+    let line = match program {
+        LentProgram::Editor => format!("{name} ."),
+        LentProgram::Shell => "exec \"$0\"".to_owned(),
+    };
+    let status = Command::new("sh").args(["-c", &line, name]).current_dir(folder).status().await;
+    match status {
+        Ok(status) if status.success() || program == LentProgram::Shell => Ok(()),
+        Ok(status) => Err(format!("{name}: {status}")),
+        Err(error) => Err(format!("{folder}: {error}")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The screen without a terminal and without a daemon: updates and keys in, text and effects out.
 
 mod answering;
+mod beside;
 mod bytes;
 mod large;
 mod layouts;

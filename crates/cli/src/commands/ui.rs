@@ -27,6 +27,10 @@ pub(super) async fn run(console: &mut Console, args: UiArgs) -> Result<Exit> {
     if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(Failure::usage("the terminal UI needs a terminal"));
     }
+    if !args.plain && console.vars.get("TERM").is_some_and(|term| term == "dumb") {
+        return Err(Failure::usage("TERM is dumb: this terminal shows lines and no screen")
+            .with_hint("obey ui --plain, or one command for each: obey ps, obey attach SESSION"));
+    }
     let client = console.connect().await?;
     let session = match &args.session {
         Some(typed) => Some(resolve::session(&client, typed).await?),
@@ -43,6 +47,7 @@ pub(super) async fn run(console: &mut Console, args: UiArgs) -> Result<Exit> {
         mouse: !args.no_mouse,
         notices: !args.no_notices,
         session,
+        vars: console.machine()?.is_none().then(|| console.vars.clone()),
         var: |name| std::env::var(name).ok(),
     };
     if args.plain {

@@ -2,8 +2,8 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{App, Effect, Focus};
-use crate::data::{Campaign, NewSession, Request};
+use super::{App, Effect, Focus, NewSessionForm};
+use crate::data::Request;
 use crate::keys::{Action, KeyContext};
 
 /// What is over the panes.
@@ -83,92 +83,6 @@ pub(crate) enum PaletteEntry {
 
 /// The modes of a session, the most careful first.
 pub(crate) const MODES: [&str; 4] = ["plan", "supervised", "acceptEdits", "autonomous"];
-
-/// The fields of a new session.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NewSessionForm {
-    pub(crate) at: usize,
-    pub(crate) campaigns: Vec<Campaign>,
-    pub(crate) campaign: usize,
-    pub(crate) providers: Vec<String>,
-    pub(crate) provider: usize,
-    pub(crate) model: String,
-    pub(crate) mode: usize,
-    /// In a new tree of the campaign's repository.
-    pub(crate) worktree: bool,
-    pub(crate) name: String,
-    pub(crate) budget: String,
-    pub(crate) message: String,
-    pub(crate) error: String,
-    pub(crate) sending: bool,
-}
-
-/// The fields of the form in their order.
-pub(crate) const FORM_FIELDS: [&str; 8] =
-    ["campaign", "provider", "model", "mode", "worktree", "name", "budget", "message"];
-
-impl NewSessionForm {
-    /// The text of the field that has the keys, if it is one to be written.
-    fn text(&mut self) -> Option<&mut String> {
-        match self.at {
-            2 => Some(&mut self.model),
-            5 => Some(&mut self.name),
-            6 => Some(&mut self.budget),
-            7 => Some(&mut self.message),
-            _ => None,
-        }
-    }
-
-    pub(super) fn insert(&mut self, text: &str) {
-        if let Some(field) = self.text() {
-            field.push_str(text);
-        }
-    }
-
-    fn choose(&mut self, step: isize) {
-        let cycle = |at: usize, count: usize| {
-            let count = isize::try_from(count.max(1)).unwrap_or(1);
-            usize::try_from((isize::try_from(at).unwrap_or(0) + step).rem_euclid(count)).unwrap_or(0)
-        };
-        match self.at {
-            0 => self.campaign = cycle(self.campaign, self.campaigns.len()),
-            1 => self.provider = cycle(self.provider, self.providers.len()),
-            3 => self.mode = cycle(self.mode, MODES.len() + 1),
-            4 => self.worktree = !self.worktree,
-            _ => {}
-        }
-    }
-
-    /// Returns the mode; empty for the daemon's default.
-    pub(crate) fn mode_name(&self) -> &'static str {
-        self.mode.checked_sub(1).and_then(|at| MODES.get(at)).copied().unwrap_or_default()
-    }
-
-    /// Returns what to create, or what is wrong and in which field.
-    fn checked(&self) -> Result<NewSession, (usize, String)> {
-        let Some(campaign) = self.campaigns.get(self.campaign) else {
-            return Err((0, "there is no campaign; add one with: obey campaign add PATH".to_owned()));
-        };
-        let Some(provider) = self.providers.get(self.provider) else {
-            return Err((1, "there is no provider".to_owned()));
-        };
-        let budget = self.budget.trim();
-        let max_tokens = match budget {
-            "" => 0,
-            text => text.parse().map_err(|_| (6, "the budget is a number of tokens".to_owned()))?,
-        };
-        Ok(NewSession {
-            campaign: campaign.id.clone(),
-            provider: provider.clone(),
-            model: self.model.trim().to_owned(),
-            mode: self.mode_name().to_owned(),
-            worktree: self.worktree,
-            name: self.name.trim().to_owned(),
-            max_tokens,
-            message: self.message.clone(),
-        })
-    }
-}
 
 impl App {
     /// Handles a key while a dialog is open.
@@ -284,45 +198,6 @@ impl App {
             Some(Dialog::Search(_)) => self.search_again(),
             _ => {}
         }
-    }
-
-    fn form_key(&mut self, form: &mut NewSessionForm, event: &KeyEvent) {
-        if form.sending {
-            return;
-        }
-        let last = FORM_FIELDS.len() - 1;
-        let control = event.modifiers.contains(KeyModifiers::CONTROL);
-        match event.code {
-            KeyCode::Enter if control || form.at == last => match form.checked() {
-                Ok(new) => {
-                    form.error.clear();
-                    form.sending = true;
-                    self.send(Request::Create(new));
-                }
-                Err((field, why)) => {
-                    form.at = field;
-                    form.error = why;
-                }
-            },
-            KeyCode::Enter | KeyCode::Down | KeyCode::Tab => form.at = (form.at + 1) % FORM_FIELDS.len(),
-            KeyCode::Up | KeyCode::BackTab => form.at = (form.at + last) % FORM_FIELDS.len(),
-            KeyCode::Left => form.choose(-1),
-            KeyCode::Right => form.choose(1),
-            KeyCode::Char(' ') if form.text().is_none() => form.choose(1),
-            _ => {
-                if let Some(field) = form.text() {
-                    edit(field, event);
-                }
-            }
-        }
-    }
-
-    /// Opens the form with the last choices.
-    pub(super) fn new_session(&mut self) {
-        let form = self.last_form.clone().unwrap_or_default();
-        let at = FORM_FIELDS.len() - 1;
-        self.dialog = Some(Dialog::New(NewSessionForm { at, error: String::new(), sending: false, ..form }));
-        self.send(Request::Choices);
     }
 
     pub(super) fn open_palette(&mut self) {

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{App, CardMode, Dialog, Effect, Focus, millis};
+use super::{App, CardMode, Dialog, Effect, Focus, LentProgram, millis};
 use crate::data::Request;
 use crate::keys::{Action, KeyContext};
 use crate::{limits, rows};
@@ -10,6 +10,11 @@ use crate::{limits, rows};
 impl App {
     /// Handles a key.
     pub(crate) fn key(&mut self, event: &KeyEvent) {
+        self.handle_key(event);
+        self.look_closer();
+    }
+
+    fn handle_key(&mut self, event: &KeyEvent) {
         self.last_input = self.now;
         // A message is about the key before; it would hide the keys that count now. Errors stay their time.
         if self.message.as_ref().is_some_and(|message| !message.bad) {
@@ -100,9 +105,14 @@ impl App {
             Action::Palette => self.open_palette(),
             Action::Help => self.dialog = Some(Dialog::Keys { context: self.context(), scroll: 0 }),
             Action::Leave => self.leave(),
-            Action::CancelTurn | Action::StopSession | Action::RestartSession | Action::ChangeMode => {
-                self.session_action(action)
-            }
+            Action::CancelTurn
+            | Action::StopSession
+            | Action::RestartSession
+            | Action::ChangeMode
+            | Action::Fork
+            | Action::Archive
+            | Action::Remove => self.session_action(action),
+            Action::OpenFolder | Action::Shell => self.lend_terminal(action),
             Action::ShowEnded => {
                 self.show_ended = !self.show_ended;
                 self.send(Request::Watch { include_ended: self.show_ended });
@@ -113,18 +123,9 @@ impl App {
             // Without a search the key means what it means elsewhere.
             Action::PreviousMatch if self.find.is_empty() => self.new_session(),
             Action::PreviousMatch => self.find_next(-1),
-            Action::NextPrompt | Action::PreviousPrompt => {
-                let step = if action == Action::NextPrompt { 1 } else { -1 };
-                let is_prompt = |row: &view::Row| matches!(row.body, view::RowBody::Prompt { .. });
-                self.with_pane(|pane, look| pane.find(step, look, is_prompt));
-            }
+            Action::NextPrompt | Action::PreviousPrompt => self.go_to_prompt(action),
             Action::FoldAll => drop(self.with_pane(|pane, _| pane.toggle_all())),
-            Action::Copy => {
-                if let Some(Some(text)) = self.with_pane(|pane, look| pane.selected_text(look)) {
-                    self.effects.push(Effect::Copy(text));
-                    self.say("copied", false);
-                }
-            }
+            Action::Copy => self.copy_row(),
             // These belong to the card, the message field and the review.
             Action::Allow
             | Action::AllowSession
@@ -144,14 +145,27 @@ impl App {
         self.read_older();
     }
 
+    fn go_to_prompt(&mut self, action: Action) {
+        let step = if action == Action::NextPrompt { 1 } else { -1 };
+        let is_prompt = |row: &view::Row| matches!(row.body, view::RowBody::Prompt { .. });
+        self.with_pane(|pane, look| pane.find(step, look, is_prompt));
+    }
+
+    fn copy_row(&mut self) {
+        if let Some(Some(text)) = self.with_pane(|pane, look| pane.selected_text(look)) {
+            self.effects.push(Effect::Copy(text));
+            self.say("copied", false);
+        }
+    }
+
     /// Moves in the list or in the transcript.
     fn movement(&mut self, action: Action) {
         let in_list = self.focus == Focus::List;
         match action {
-            Action::MoveDown if in_list => self.move_selection(1),
-            Action::MoveUp if in_list => self.move_selection(-1),
-            Action::PageDown if in_list => self.move_selection(10),
-            Action::PageUp if in_list => self.move_selection(-10),
+            Action::MoveDown if in_list => self.walk_selection(1),
+            Action::MoveUp if in_list => self.walk_selection(-1),
+            Action::PageDown if in_list => self.walk_selection(10),
+            Action::PageUp if in_list => self.walk_selection(-10),
             Action::Open if in_list => self.open_selected(),
             Action::Top | Action::End => self.go_to_edge(action == Action::Top),
             _ => {
@@ -191,6 +205,15 @@ impl App {
                     Request::Restart { session },
                 );
             }
+            Action::Fork => self.send(Request::Fork { session }),
+            Action::Archive => {
+                let text = format!("Archive {name}? It lives on and is listed with the ended ones.");
+                self.confirm(text, Request::Archive { session });
+            }
+            Action::Remove => {
+                let text = format!("Remove {name} for good? Its conversation is deleted; its tree stays.");
+                self.confirm(text, Request::Remove { session });
+            }
             _ => {
                 let mode =
                     self.overview.get(&session).map(|summary| summary.mode.clone()).unwrap_or_default();
@@ -201,10 +224,22 @@ impl App {
         }
     }
 
+    /// Opens a session's folder in another program, which has the terminal meanwhile.
+    fn lend_terminal(&mut self, action: Action) {
+        let Some((session, name)) = self.about_session() else { return };
+        let Some(summary) = self.overview.get(&session) else { return };
+        if summary.machine != self.machine {
+            let text = format!("{name} is on {}; its folder is not on this machine", summary.machine);
+            return self.say(text, true);
+        }
+        let program = if action == Action::Shell { LentProgram::Shell } else { LentProgram::Editor };
+        self.effects.push(Effect::Lend { program, folder: summary.folder.clone() });
+    }
+
     fn go_to_edge(&mut self, top: bool) {
         if self.focus == Focus::List {
             let last = isize::try_from(self.entries.len()).unwrap_or(isize::MAX);
-            self.move_selection(if top { -last } else { last });
+            self.walk_selection(if top { -last } else { last });
             return;
         }
         self.with_pane(|pane, _| if top { pane.go_to_top() } else { pane.follow() });
@@ -288,6 +323,10 @@ impl App {
     /// Returns the actions worth a place in the last line now.
     pub(crate) fn useful(&self) -> Vec<Action> {
         match self.context() {
+            // A question says itself how it is answered.
+            KeyContext::Card if self.card_request().is_some_and(|request| request.subject == "question") => {
+                vec![Action::NextRequest, Action::Back]
+            }
             KeyContext::Card => {
                 vec![
                     Action::Allow,

@@ -3,6 +3,7 @@
 use view::{SessionSummary, SummaryState};
 
 use super::{App, Focus, millis};
+use crate::data::Request;
 use crate::limits;
 
 /// One line of the list.
@@ -92,6 +93,43 @@ impl App {
         let moved = self.selected.saturating_add_signed(step).min(last);
         self.selected = moved;
         self.leave_heading(if step < 0 { -1 } else { 1 });
+    }
+
+    /// The same by a person, who sees the session beside the list once they rest on it.
+    pub(super) fn walk_selection(&mut self, step: isize) {
+        self.move_selection(step);
+        self.preview_at = Some(self.now + millis(limits::PREVIEW_REST));
+    }
+
+    /// Shows the selected session beside the list. Nobody has looked at it yet: it stays done until it gets the keys.
+    pub(super) fn preview(&mut self) -> bool {
+        let is_beside = self.areas.is_beside;
+        if self.focus != Focus::List || !is_beside || self.dialog.is_some() || self.review.is_some() {
+            return false;
+        }
+        let Some(ListEntry::Session(id)) = self.selected_entry().cloned() else { return false };
+        if self.open.as_ref().is_some_and(|open| open.id == id) {
+            return false;
+        }
+        self.open_session(&id, None);
+        if let Some(open) = &mut self.open {
+            open.preview = true;
+        }
+        true
+    }
+
+    /// A session that was shown beside the list and has the keys now is looked at.
+    pub(super) fn look_closer(&mut self) {
+        if self.focus == Focus::List {
+            return;
+        }
+        let Some(open) = self.open.as_mut().filter(|open| open.preview) else { return };
+        open.preview = false;
+        let read = open.pane.as_ref().map(|pane| pane.transcript.header().last_seq);
+        if let Some(seq) = read {
+            let session = open.id.clone();
+            self.send(Request::MarkSeen { session, seq });
+        }
     }
 
     /// Headings are not selected.

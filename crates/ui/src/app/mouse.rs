@@ -11,6 +11,11 @@ const WHEEL_LINES: isize = 3;
 impl App {
     /// Handles an event of the mouse.
     pub(crate) fn mouse(&mut self, event: &MouseEvent) {
+        self.handle_mouse(event);
+        self.look_closer();
+    }
+
+    fn handle_mouse(&mut self, event: &MouseEvent) {
         self.last_input = self.now;
         let at = Position::new(event.column, event.row);
         match event.kind {

@@ -2,8 +2,8 @@
 
 use view::{SessionSummary, SummaryState};
 
-use super::{App, Connection, Dialog, Effect, Focus, KnownState, millis};
-use crate::data::{Campaign, Request, Update};
+use super::{App, Connection, Effect, Focus, KnownState, millis};
+use crate::data::{Request, Update};
 use crate::transcript_pane::TranscriptPane;
 use crate::{limits, sanitize};
 
@@ -70,7 +70,7 @@ impl App {
             Update::Found { text, found } => self.search_found(text, found),
             Update::Plan { session, plan } => self.plan_read(&session, plan),
             Update::PlansRead { session, problem } => self.plans_read(&session, problem),
-            Update::Usage { by, span, rows, shared } => self.usage_read(by, span, rows, shared),
+            update @ Update::Usage { .. } => self.usage_read(update),
             Update::Merged { session, result } => self.merged(&session, result),
             Update::Highlighted(colored) => {
                 self.highlights.insert(colored);
@@ -109,42 +109,6 @@ impl App {
         }
     }
 
-    /// What concerns the form of a new session.
-    fn form_update(&mut self, update: Update) {
-        match update {
-            Update::Choices { campaigns, providers, current } => {
-                let Some(Dialog::New(form)) = &mut self.dialog else { return };
-                let old = form.campaigns.get(form.campaign).map(|campaign| campaign.id.clone()).or(current);
-                let same = |campaign: &Campaign| Some(&campaign.id) == old.as_ref();
-                form.campaign = campaigns.iter().position(same).unwrap_or(0);
-                let provider = form.providers.get(form.provider).cloned();
-                form.provider =
-                    providers.iter().position(|name| Some(name) == provider.as_ref()).unwrap_or(0);
-                form.campaigns = campaigns;
-                form.providers = providers;
-            }
-            Update::Created { session } => {
-                if let Some(Dialog::New(mut form)) = self.dialog.take() {
-                    form.sending = false;
-                    form.message.clear();
-                    form.name.clear();
-                    self.last_form = Some(form);
-                }
-                self.open_session(&session, None);
-                self.select_session(&session);
-                self.focus = Focus::Message;
-            }
-            Update::CreateFailed { why } => match &mut self.dialog {
-                Some(Dialog::New(form)) => {
-                    form.sending = false;
-                    form.error = why;
-                }
-                _ => self.say(why, true),
-            },
-            _ => {}
-        }
-    }
-
     fn pane_of(&mut self, session: &str) -> Option<&mut TranscriptPane> {
         self.open.as_mut().filter(|open| open.id == session)?.pane.as_mut()
     }
@@ -161,9 +125,12 @@ impl App {
             Some(pane) => pane.replace(transcript),
             None => open.pane = Some(TranscriptPane::new(transcript, reading)),
         }
+        let is_looked_at = !open.preview;
         self.show_wanted();
         self.update_card();
-        self.send(Request::MarkSeen { session: session.to_owned(), seq: last });
+        if is_looked_at {
+            self.send(Request::MarkSeen { session: session.to_owned(), seq: last });
+        }
     }
 
     fn overview_changed(
@@ -212,7 +179,9 @@ impl App {
         let known: Vec<String> = self.open_requests().iter().map(|request| request.request.clone()).collect();
         let missing = summary.requests.iter().any(|request| !known.contains(&request.request));
         let session = open.id.clone();
-        let seen = matches!(summary.state, SummaryState::Done | SummaryState::Failed) && open.pane.is_some();
+        let seen = matches!(summary.state, SummaryState::Done | SummaryState::Failed)
+            && open.pane.is_some()
+            && !open.preview;
         let last_seq = summary.last_seq;
         if missing {
             self.send(Request::ListRequests { session: session.clone() });
@@ -228,7 +197,7 @@ impl App {
         let requests: Vec<String> = summary.requests.iter().map(|request| request.request.clone()).collect();
         let new = KnownState { state: summary.state, since: summary.since, requests };
         let old = self.known.insert(summary.session.clone(), new.clone());
-        let shown = self.open.as_ref().is_some_and(|open| open.id == summary.session);
+        let shown = self.open.as_ref().is_some_and(|open| open.id == summary.session && !open.preview);
         let Some(old) = old else { return };
         if snapshot || shown || !self.options.notices {
             return;

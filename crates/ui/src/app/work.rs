@@ -7,7 +7,7 @@ use view::SummaryBudget;
 
 use super::dialogs::{edit, step};
 use super::{App, Dialog, Focus};
-use crate::data::{QueueChange, QueuedPrompt, Request, SearchHit, UsageBy, UsageRow, UsageSpan};
+use crate::data::{QueueChange, QueuedPrompt, Request, SearchHit, Update, UsageBy, UsageRow, UsageSpan};
 
 /// The prompts of a session that wait for their turn.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ pub(crate) struct UsageDialog {
     pub(crate) rows: Option<Vec<UsageRow>>,
     /// Budgets that sessions share, by title.
     pub(crate) shared: Vec<(String, SummaryBudget)>,
+    /// Machines that did not answer.
+    pub(crate) uncounted: Vec<String>,
     pub(crate) scroll: usize,
 }
 
@@ -113,8 +115,8 @@ impl App {
     pub(super) fn open_usage(&mut self) {
         let (by, span) = (UsageBy::Campaign, UsageSpan::Day);
         self.send(Request::Usage { by, span });
-        self.dialog =
-            Some(Dialog::Usage(UsageDialog { by, span, rows: None, shared: Vec::new(), scroll: 0 }));
+        let (shared, uncounted) = (Vec::new(), Vec::new());
+        self.dialog = Some(Dialog::Usage(UsageDialog { by, span, rows: None, shared, uncounted, scroll: 0 }));
     }
 
     pub(super) fn open_rename(&mut self) {
@@ -360,17 +362,12 @@ impl App {
     }
 
     /// Takes what was used.
-    pub(super) fn usage_read(
-        &mut self,
-        by: UsageBy,
-        span: UsageSpan,
-        rows: Vec<UsageRow>,
-        shared: Vec<(String, SummaryBudget)>,
-    ) {
-        if let Some(Dialog::Usage(usage)) = &mut self.dialog
+    pub(super) fn usage_read(&mut self, update: Update) {
+        if let Update::Usage { by, span, rows, shared, uncounted } = update
+            && let Some(Dialog::Usage(usage)) = &mut self.dialog
             && (usage.by, usage.span) == (by, span)
         {
-            (usage.rows, usage.shared) = (Some(rows), shared);
+            (usage.rows, usage.shared, usage.uncounted) = (Some(rows), shared, uncounted);
         }
     }
 

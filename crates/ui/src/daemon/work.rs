@@ -7,7 +7,7 @@ use view::SummaryBudget;
 use wire::obey::v1 as pb;
 
 use super::{DaemonSettings, ms};
-use crate::data::{QueueChange, QueuedPrompt, SearchHit, Update, UsageBy, UsageRow, UsageSpan};
+use crate::data::{QueueChange, QueuedPrompt, SearchHit, Update};
 use crate::limits;
 
 /// The prompts of a session that wait, after a change if there is one.
@@ -71,61 +71,8 @@ fn hit(hit: pb::SearchHit) -> SearchHit {
     }
 }
 
-/// What was used, with a bucket for every hour or day.
-pub(super) async fn usage(settings: &DaemonSettings, by: UsageBy, span: UsageSpan) -> Result<Update> {
-    let now = jiff::Zoned::now();
-    let offset = now.offset().seconds();
-    let step = i64::try_from(span.step_seconds()).unwrap_or(i64::MAX);
-    let local = now.timestamp().as_second().saturating_add(i64::from(offset));
-    // The first bucket begins where the daemon begins one.
-    let last = local.div_euclid(step).saturating_mul(step) - i64::from(offset);
-    let first = last - step.saturating_mul(span.buckets() as i64 - 1);
-    let group = match by {
-        UsageBy::Campaign => pb::UsageGroup::Campaign,
-        UsageBy::Provider => pb::UsageGroup::Provider,
-        UsageBy::Model => pb::UsageGroup::Model,
-        UsageBy::Session => pb::UsageGroup::Session,
-    };
-    let request = pb::UsageSeriesRequest {
-        from: (span != UsageSpan::Always).then_some(prost_types::Timestamp { seconds: first, nanos: 0 }),
-        step_seconds: if span == UsageSpan::Always { 0 } else { span.step_seconds() },
-        by: vec![group.into()],
-        offset_seconds: offset,
-        ..Default::default()
-    };
-    let series = settings.client.usage().series(request).await?.into_inner();
-    let mut rows: Vec<UsageRow> = Vec::new();
-    for from in series.rows {
-        let name = match by {
-            UsageBy::Campaign => &from.campaign,
-            UsageBy::Provider => &from.provider,
-            UsageBy::Model => &from.model,
-            UsageBy::Session if from.session_name.is_empty() => &from.session_id,
-            UsageBy::Session => &from.session_name,
-        };
-        let at = rows.iter().position(|row| row.name == *name).unwrap_or(rows.len());
-        if at == rows.len() {
-            let buckets = vec![0; span.buckets()];
-            rows.push(UsageRow { name: name.clone(), buckets, ..UsageRow::default() });
-        }
-        let Some(row) = rows.get_mut(at) else { continue };
-        let tokens = from.input_tokens + from.output_tokens;
-        row.tokens += tokens;
-        if let Some(cost) = from.cost_micro_usd {
-            row.cost_micro_usd = Some(row.cost_micro_usd.unwrap_or(0) + cost);
-        }
-        let bucket = from.at.map(|at| (at.seconds - first).div_euclid(step));
-        if let Some(bucket) = bucket.and_then(|at| row.buckets.get_mut(usize::try_from(at).ok()?)) {
-            *bucket += tokens;
-        }
-    }
-    rows.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.name.cmp(&b.name)));
-    let shared = shared_budgets(settings).await;
-    Ok(Update::Usage { by, span, rows, shared })
-}
-
 /// Returns the budgets that sessions share; none from a daemon that does not know them.
-async fn shared_budgets(settings: &DaemonSettings) -> Vec<(String, SummaryBudget)> {
+pub(super) async fn shared_budgets(settings: &DaemonSettings) -> Vec<(String, SummaryBudget)> {
     let listed = settings.client.budgets().list(pb::ListSharedBudgetsRequest::default()).await;
     let found = listed.map(|listed| listed.into_inner().budgets).unwrap_or_default();
     let titled = |from: pb::SharedBudget| {

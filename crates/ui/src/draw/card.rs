@@ -42,7 +42,9 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>, area: Rect) {
         (_, "fetch") => "wants to fetch".to_owned(),
         _ => format!("wants to use {}", sanitize::clean_line(&request.tool)),
     };
-    let mut title = format!("{} {name} {what}", theme.glyph(Glyph::Waits));
+    // The same marks as in the list.
+    let mark = if request.subject == "question" { "?" } else { theme.glyph(Glyph::Waits) };
+    let mut title = format!("{mark} {name} {what}");
     if waiting > 1 {
         title.push_str(&format!(" (1 of {waiting})"));
     }

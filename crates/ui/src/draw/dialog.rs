@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
 use super::work;
-use crate::app::{App, Dialog, NewSessionForm, PaletteEntry};
+use crate::app::{App, Dialog, PaletteEntry};
 use crate::keys::{Action, KeyContext};
 use crate::theme::Role;
 use crate::{cells, sanitize};
@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>, area: Rect) {
             lines.push(Line::styled("y yes   n no", app.options.theme.style(Role::Accent)));
             ("sure?".to_owned(), lines, 0)
         }
-        Dialog::New(form) => ("new session".to_owned(), form_lines(app, form), 0),
+        Dialog::New(form) => ("new session".to_owned(), super::new_session::lines(app, form), 0),
         Dialog::Plans(plans) => {
             let title = format!("plans of {}", crate::sanitize::clean_line(&plans.name));
             (title, super::plans::lines(app, plans, area), 0)
@@ -163,54 +163,4 @@ fn modes(app: &App, selected: usize) -> Vec<Line<'static>> {
         Line::styled(format!("{} {words}", cells::fit(mode, 13)), style)
     };
     crate::app::MODES.iter().zip(words).enumerate().map(line).collect()
-}
-
-fn form_lines(app: &App, form: &NewSessionForm) -> Vec<Line<'static>> {
-    let theme = &app.options.theme;
-    let campaign = form.campaigns.get(form.campaign).map_or("", |campaign| campaign.name.as_str());
-    let provider = form.providers.get(form.provider).map_or("", String::as_str);
-    let mode = if form.mode == 0 { "as configured" } else { form.mode_name() };
-    let chosen = |text: &str| format!("< {} >", sanitize::clean_line(text));
-    let values = [
-        chosen(campaign),
-        chosen(provider),
-        form.model.clone(),
-        chosen(mode),
-        chosen(if form.worktree { "a new one" } else { "none" }),
-        form.name.clone(),
-        form.budget.clone(),
-        form.message.clone(),
-    ];
-    let hints = ["", "", "the provider's default", "", "", "chosen for you", "no limit", "first message"];
-    let mut lines = Vec::new();
-    for (at, ((label, value), hint)) in crate::app::FORM_FIELDS.iter().zip(values).zip(hints).enumerate() {
-        let focused = at == form.at;
-        let label_style = theme.style(if focused { Role::Accent } else { Role::Dim });
-        let mut spans = vec![Span::styled(cells::fit(label, 10), label_style)];
-        let shown = sanitize::clean_line(&value);
-        let all: Vec<char> = shown.chars().collect();
-        let tail: String = all[all.len().saturating_sub(48)..].iter().collect();
-        if value.is_empty() && !focused {
-            spans.push(Span::styled(hint, theme.style(Role::Dim)));
-        } else {
-            spans.push(Span::raw(tail));
-        }
-        if focused && !value.starts_with("< ") {
-            spans.push(Span::styled(" ", theme.selected()));
-        }
-        lines.push(Line::from(spans));
-    }
-    lines.push(Line::default());
-    let (text, role) = match (form.sending, form.error.as_str()) {
-        (true, _) => ("starting the agent".to_owned(), Role::Accent),
-        (false, "") => ("arrows choose, Tab moves, Enter in the last field starts".to_owned(), Role::Dim),
-        (false, error) => (sanitize::clean_line(error), Role::Bad),
-    };
-    lines.extend(cells::wrap_text(&text, theme.style(role), 60, ""));
-    if !app.machines.is_empty() {
-        let text =
-            "It starts on this machine. On another one: obey --machine NAME ui, or obey --machine NAME run";
-        lines.extend(cells::wrap_text(text, theme.style(Role::Dim), 60, ""));
-    }
-    lines
 }

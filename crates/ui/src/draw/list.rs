@@ -1,5 +1,6 @@
 //! The list of sessions.
 
+use client::format::below_folder;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -162,7 +163,8 @@ fn session_lines(app: &App, summary: &SessionSummary, at: usize, width: usize) -
         }
         _ => "",
     };
-    let reason = sanitize::clean_line(reason);
+    // Paths are long, and their beginning is that of the session's folder.
+    let reason = sanitize::clean_line(&below_folder(reason, &summary.folder));
     if !reason.is_empty() {
         lines.push(Line::styled(cells::fit(&format!("   {reason}"), width), theme.style(Role::Dim)));
     }

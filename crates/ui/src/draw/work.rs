@@ -135,8 +135,11 @@ pub(super) fn usage(app: &App, usage: &UsageDialog, area: Rect) -> Vec<Line<'sta
     let heading = format!("by {}, {}", usage.by.name(), usage.span.name());
     let mut lines = vec![Line::styled(heading, theme.style(Role::Strong)), Line::default()];
     if !app.machines.is_empty() {
-        let text = "of this machine; of another one: obey --machine NAME usage";
-        lines.insert(1, dim(app, cells::cut(text, width)));
+        let text = match usage.uncounted.as_slice() {
+            [] => "of all machines; the budgets are those of this one".to_owned(),
+            names => format!("not counted, since not reached: {}", sanitize::clean_line(&names.join(", "))),
+        };
+        lines.insert(1, dim(app, cells::cut(&text, width)));
     }
     match &usage.rows {
         None => lines.push(dim(app, "reading")),

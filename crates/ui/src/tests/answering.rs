@@ -259,6 +259,8 @@ fn questions_are_answered_by_number_by_choice_and_in_words() {
     stage.requests();
     stage.press("tab");
     stage.shows("1 of 2: Which store?");
+    stage.shows("? cart asks");
+    stage.shows_not("allow once");
     stage.press("1");
     stage.shows("Which store?");
     stage.wait(500);

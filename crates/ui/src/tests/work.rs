@@ -142,7 +142,7 @@ fn usage_is_split_and_drawn_over_time_and_says_what_is_not_reported() {
     let limit = Budget { calls: Some(10), ..Budget::default() };
     let left = Budget { calls: Some(3), ..Budget::default() };
     let shared = vec![("shop, today".to_owned(), SummaryBudget { limit, left })];
-    stage.update(Update::Usage { by, span, rows, shared });
+    stage.update(Update::Usage { by, span, rows, shared, uncounted: Vec::new() });
     stage.shows("shop, today");
     for text in ["by campaign, 24 hours", "1.4M", "$20.24", "not reported", "▂█", "$4.50 of $5.00"] {
         stage.shows(text);
@@ -153,7 +153,8 @@ fn usage_is_split_and_drawn_over_time_and_says_what_is_not_reported() {
     let span = UsageSpan::Month;
     assert_eq!(stage.requests(), [Request::Usage { by: UsageBy::Provider, span }]);
     // What was asked for before is not shown under another heading.
-    stage.update(Update::Usage { by, span: UsageSpan::Day, rows: Vec::new(), shared: Vec::new() });
+    let (rows, shared, uncounted) = (Vec::new(), Vec::new(), Vec::new());
+    stage.update(Update::Usage { by, span: UsageSpan::Day, rows, shared, uncounted });
     stage.shows("reading");
 }
 

@@ -223,16 +223,18 @@ fn the_editor_gets_the_message_and_gives_it_back() {
 fn a_new_session_is_made_of_what_the_form_says_and_errors_stand_in_it() {
     let mut stage = Stage::with_sessions(120, 40);
     stage.press("N");
-    assert_eq!(stage.requests(), [Request::Choices]);
+    let machine = String::new();
+    assert_eq!(stage.requests(), [Request::Choices { machine: machine.clone() }]);
     let campaign = |name: &str| crate::data::Campaign {
         id: format!("camp_{name}"),
         name: name.to_owned(),
         path: format!("/{name}"),
     };
     stage.update(Update::Choices {
+        machine: machine.clone(),
         campaigns: vec![campaign("shop"), campaign("blog")],
-        providers: vec!["claude-code".to_owned(), "codex".to_owned()],
-        current: Some("camp_blog".to_owned()),
+        agents: vec!["claude-code".to_owned(), "codex".to_owned()],
+        current: Some(campaign("blog")),
     });
     stage.shows("< blog >");
     stage.type_text("fix it");
@@ -240,15 +242,15 @@ fn a_new_session_is_made_of_what_the_form_says_and_errors_stand_in_it() {
     stage.type_text("many");
     stage.press("down");
     stage.press("enter");
-    stage.shows("the budget is a number of tokens");
+    stage.shows("budget: \"many\" is no amount");
     stage.press("ctrl+u");
-    stage.type_text("5000");
+    stage.type_text("5000 tokens");
     stage.press("down");
     stage.press("enter");
     let sent = stage.requests();
     let [Request::Create(new)] = sent.as_slice() else { panic!("{sent:?}") };
-    assert_eq!((new.campaign.as_str(), new.provider.as_str()), ("camp_blog", "claude-code"));
-    assert_eq!((new.max_tokens, new.message.as_str()), (5_000, "fix it"));
+    assert_eq!((new.campaign.id.as_str(), new.agent.as_str()), ("camp_blog", "claude-code"));
+    assert_eq!((new.budget.tokens, new.message.as_str()), (Some(5_000), "fix it"));
     stage.update(Update::CreateFailed { why: "claude is not installed".to_owned() });
     stage.shows("claude is not installed");
     stage.shows("fix it");
@@ -259,8 +261,9 @@ fn a_new_session_is_made_of_what_the_form_says_and_errors_stand_in_it() {
     stage.press("esc");
     stage.press("N");
     stage.update(Update::Choices {
+        machine,
         campaigns: vec![campaign("shop"), campaign("blog")],
-        providers: vec!["claude-code".to_owned(), "codex".to_owned()],
+        agents: vec!["claude-code".to_owned(), "codex".to_owned()],
         current: None,
     });
     stage.shows("< blog >");

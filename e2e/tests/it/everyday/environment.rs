@@ -3,8 +3,9 @@
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
 use anyhow::{Context, Result};
-use e2e::processes;
+use e2e::tmux::Tmux;
 use e2e::world::World;
+use e2e::{processes, tools};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -52,6 +53,33 @@ async fn a_session_has_its_callers_path_and_its_providers_variables_only() -> Re
     assert!(text.contains("ANTHROPIC_API_KEY=of-the-caller"), "{text}");
     assert!(!text.contains("GITHUB_TOKEN"), "{text}");
     drop(creating);
+    stage.close().await
+}
+
+#[tokio::test]
+async fn a_session_made_in_the_terminal_ui_has_its_callers_environment_too() -> Result<()> {
+    let stage = stage!(Agent::Scripted);
+    if tools::tmux()?.is_none() {
+        return stage.close().await;
+    }
+    stage.world.prepend_path(&write_agent(&stage.world)?)?;
+    stage.world.set_env("ANTHROPIC_API_KEY", "of-the-caller");
+    stage.world.set_env("GITHUB_TOKEN", "not-for-agents");
+    let tmux = Tmux::start(&stage.world, 120, 40, &["ui"])?;
+    tmux.wait_for("No sessions yet.").await?;
+    tmux.press(&["N"])?;
+    tmux.wait_for("arrows choose").await?;
+    // From the message up to the agent, which daemons with another PATH do not find.
+    tmux.press(&["Up", "Up", "Up", "Up", "Up", "Up"])?;
+    tmux.press_until("Right", "the agent", |screen| screen.contains("< goose >")).await?;
+    tmux.press(&["Down", "Down", "Down", "Down", "Down", "Down"])?;
+    tmux.type_text("go")?;
+    tmux.press(&["Enter"])?;
+    let seen = stage.world.path("seen");
+    let text = e2e::deadline::poll("what the agent saw", || std::fs::read_to_string(&seen).ok()).await?;
+    assert!(text.contains("late-bin") && text.contains("ANTHROPIC_API_KEY=of-the-caller"), "{text}");
+    assert!(!text.contains("GITHUB_TOKEN"), "{text}");
+    drop(tmux);
     stage.close().await
 }
 

@@ -1,5 +1,7 @@
 //! The terminal UI in a real terminal (tmux), with the real daemon and real agents.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use anyhow::{Result, ensure};
 use e2e::tmux::Tmux;
 use e2e::{processes, tools};
@@ -23,7 +25,9 @@ mod once {
         keys_work_while_the_daemon_does_not_answer,
         resizing_keeps_the_program_alive,
         a_request_answered_elsewhere_leaves_the_card,
-        queue_budget_name_search_and_usage_are_a_key_away
+        queue_budget_name_search_and_usage_are_a_key_away,
+        the_editor_gets_a_sessions_folder_and_the_screen_comes_back,
+        a_session_is_shown_beside_the_list_and_stays_unseen
     );
     use super::*;
 }
@@ -343,6 +347,62 @@ async fn queue_budget_name_search_and_usage_are_a_key_away(agent: Agent) -> Resu
     tmux.wait_until("the usage closed", |screen| !screen.contains("by campaign, 24 hours")).await?;
     ensure!(tmux.press_until_ended("q").await? == 0);
     restored(&tmux)?;
+    drop(tmux);
+    stage.close().await
+}
+
+async fn the_editor_gets_a_sessions_folder_and_the_screen_comes_back(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    named(&stage, "edited").await?;
+    let (program, seen) = (stage.world.path("my-editor"), stage.world.path("edited"));
+    let text = format!("#!/bin/sh\necho \"$PWD $1\" > {0}.new; mv {0}.new {0}\n", seen.display());
+    std::fs::write(&program, text)?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    stage.world.set_env("VISUAL", &program);
+    // What shows lines only is told so before anything is drawn.
+    if tools::tmux()?.is_some() {
+        let dumb = Tmux::start_through(&stage.world, 80, 24, &["env", "TERM=dumb"], &["ui"])?;
+        ensure!(dumb.ended().await? == 2);
+        ensure!(dumb.screen()?.contains("obey ui --plain"), "{}", dumb.screen()?);
+    }
+    let tmux = open_ui!(stage, &["ui", "edited"]);
+    tmux.wait_for("2 edited").await?;
+    tmux.press(&["o"])?;
+    let folder = e2e::deadline::poll("the editor", || std::fs::read_to_string(&seen).ok()).await?;
+    ensure!(folder.trim() == format!("{} .", stage.world.project().display()), "{folder}");
+    tmux.wait_for("2 edited").await?;
+    tmux.press(&["?"])?;
+    tmux.wait_for("find in the transcript").await?;
+    tmux.press(&["q"])?;
+    tmux.wait_until("the keys closed", |screen| !screen.contains("find in the transcript")).await?;
+    ensure!(tmux.press_until_ended("q").await? == 0);
+    restored(&tmux)?;
+    drop(tmux);
+    stage.close().await
+}
+
+async fn a_session_is_shown_beside_the_list_and_stays_unseen(agent: Agent) -> Result<()> {
+    let stage = stage!(agent);
+    for name in ["first", "second"] {
+        let id = named(&stage, name).await?;
+        prompt(&stage, &id, &script(agent, name, &json!([{"text": format!("said by {name}")}]))).await?;
+        super::wait_for_turns(&stage, &id, 1).await?;
+    }
+    let tmux = open_ui!(stage, &[]);
+    tmux.wait_for("DONE 2").await?;
+    // Once: a key that is pressed again and again is no rest.
+    tmux.press(&["j"])?;
+    tmux.wait_until("the transcript beside the list", |screen| answers(screen, "said by") > 0).await?;
+    let states = || async {
+        let listed = stage.cli().ok(&["ps", "--json"]).await?.json_lines()?;
+        anyhow::Ok(
+            listed.iter().map(|one| one["state"].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>(),
+        )
+    };
+    ensure!(states().await? == ["done", "done"], "{:?}", states().await?);
+    tmux.press(&["Enter"])?;
+    tmux.wait_for("DONE 1").await?;
+    ensure!(tmux.press_until_ended("q").await? == 0);
     drop(tmux);
     stage.close().await
 }
