@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use domain::Error;
 use host::project_file;
-use storage::worktrees::{WorktreeOrigin, WorktreeRow};
+use storage::worktrees::WorktreeOrigin;
 
 use super::git::{self, Branches, ListedTree, Repository};
 use super::setup::{Setup, SetupOutcome};
-use super::tree::OpenTree;
+use super::tree::{OpenTree, unrecorded};
 use super::{Worktree, Worktrees};
 use crate::git::names;
 
@@ -283,15 +283,16 @@ impl Worktrees {
             let upstream = format!("--set-upstream-to={remote}");
             git::run(&repository.folder, &["branch", &upstream, "--", branch].map(OsStr::new)).await?;
         }
-        let row = self.record(repository, path, Some(&plan.name), plan.origin.clone()).await?;
+        // The files are checked out while the record is written to the disk.
         let checked_out = async {
-            let tree = plan.made(row.clone())?;
-            let isolation = self.isolation(&tree).await?;
-            isolation.check_out(path, &tree.index(), &plan.commit).await?;
-            self.inspect(row.clone(), tree.trees.last()).await
+            let tree = plan.made()?;
+            self.isolation(&tree).await?.check_out(path, &tree.index(), &plan.commit).await
         };
-        match checked_out.await {
-            Ok(worktree) => Ok(worktree),
+        let record = self.record(repository, path, Some(&plan.name), plan.origin.clone());
+        let (row, checked_out) = tokio::join!(record, checked_out);
+        let row = row?;
+        match checked_out {
+            Ok(()) => self.inspect(row, Some(&plan.listed())).await,
             Err(error) => {
                 self.forget(&row).await?;
                 if repository.is_partial().await? {
@@ -401,8 +402,18 @@ async fn origin_of(
 }
 
 impl CheckedWorktree {
-    /// Returns the tree that git has just made, without asking git about it.
-    fn made(&self, row: WorktreeRow) -> Result<OpenTree, Error> {
+    /// Returns how git lists the tree that it has just made.
+    fn listed(&self) -> ListedTree {
+        ListedTree {
+            path: self.path.clone(),
+            head: self.commit.clone(),
+            branch: Some(self.branch.clone()),
+            ..ListedTree::default()
+        }
+    }
+
+    /// Returns the tree that git has just made, without asking git about it, and before it has a record.
+    fn made(&self) -> Result<OpenTree, Error> {
         let pointer =
             project_file::read_text(&self.path, Path::new(".git"), crate::git::limits::GIT_POINTER_MAX_BYTES);
         let named = pointer
@@ -413,22 +424,15 @@ impl CheckedWorktree {
             git::failed(&format!("{} does not say where its git folder is", self.path.display()))
         })?;
         let git_dir = self.path.join(named);
-        let (commit, branch) = (self.commit.clone(), self.branch.clone());
-        let listed = ListedTree {
-            path: self.path.clone(),
-            head: commit.clone(),
-            branch: Some(branch.clone()),
-            ..ListedTree::default()
-        };
         let (folder, root) = (self.path.clone(), Some(self.path.clone()));
         Ok(OpenTree {
             repository: Repository { folder, git_dir: git_dir.clone(), root, ..self.repository.clone() },
             path: self.path.clone(),
             git_dir,
-            head: Some(commit),
-            branch: Some(branch),
-            trees: self.trees.iter().cloned().chain([listed]).collect(),
-            row,
+            head: Some(self.commit.clone()),
+            branch: Some(self.branch.clone()),
+            trees: self.trees.iter().cloned().chain([self.listed()]).collect(),
+            row: unrecorded(&self.path, &self.repository),
         })
     }
 

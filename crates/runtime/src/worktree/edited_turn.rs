@@ -115,7 +115,7 @@ async fn find_edit(
             continue;
         }
         if worktrees.record_files_shared(&spec.working_dir).await?.tree != files.tree {
-            let tree = Worktrees::look_at_folder(&spec.working_dir).await?;
+            let tree = Worktrees::look_at_files(&spec.working_dir).await?;
             let project = project_of(&tree, crate::containment::root_of_tools(&spec).to_owned());
             let folder = spec.working_dir.clone();
             return Ok(Some(EditedTurn { session: session.clone(), turn, folder, project, files, late }));

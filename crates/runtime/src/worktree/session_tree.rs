@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use domain::Error;
 
-use super::create::{BranchChoice, HookChoice, NewWorktree};
+use super::create::{BranchChoice, HookChoice, LockedRepository, NewWorktree};
+use super::git::ListedTree;
 use super::{Worktree, Worktrees};
 
 /// Keys of `provider_config` that are common to all providers; they never reach the provider itself.
@@ -69,11 +70,10 @@ impl Worktrees {
     ) -> Result<TreeFolder, Error> {
         let repo_path = root.display().to_string();
         let locked = self.lock_repository(&repo_path).await.map_err(in_config)?;
-        let listed = self.listed(&locked.repository, &locked.trees).await.map_err(in_config)?;
-        let existing = listed
-            .iter()
-            .find(|tree| !wanted.name.is_empty() && (tree.id == wanted.name || tree.name == wanted.name));
-        if let Some(tree) = existing {
+        // Without the sessions in each tree: a repository may have hundreds.
+        let paths: Vec<PathBuf> =
+            locked.trees.iter().filter(|tree| !tree.bare).map(|tree| tree.path.clone()).collect();
+        if let Some(path) = self.path_of_named(&locked, &wanted.name).await.map_err(in_config)? {
             if !wanted.branch.is_empty() || !wanted.base.is_empty() {
                 return Err(Error::invalid(
                     "provider_config.worktree",
@@ -83,8 +83,7 @@ impl Worktrees {
                     ),
                 ));
             }
-            self.folder(&tree.id).await?;
-            return Ok(TreeFolder { root: same_folder(&listed, root, &tree.path), made: None });
+            return Ok(TreeFolder { root: same_folder(&paths, root, &path), made: None });
         }
         if wanted.name.starts_with("wt_") {
             return Err(in_config(self.row(&wanted.name).await.err().unwrap_or_else(|| {
@@ -102,7 +101,28 @@ impl Worktrees {
             ..NewWorktree::default()
         };
         let made = self.create_in(locked, new).await.map_err(in_config)?;
-        Ok(TreeFolder { root: same_folder(&listed, root, &made.path), made: Some(made) })
+        Ok(TreeFolder { root: same_folder(&paths, root, &made.path), made: Some(made) })
+    }
+
+    /// Returns the folder of the repository's tree that has this id or name, which must exist; `None` if there is no such tree or
+    /// the name is empty.
+    async fn path_of_named(&self, locked: &LockedRepository, wanted: &str) -> Result<Option<PathBuf>, Error> {
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let common_dir = locked.repository.common_dir.display().to_string();
+        let rows = self.store().read(storage::worktrees::all).await?;
+        let is_wanted = |tree: &&ListedTree| {
+            let Some(path) = tree.path.to_str().filter(|_| !tree.bare) else { return false };
+            match rows.iter().find(|row| row.path == path && row.repository == common_dir) {
+                Some(row) => row.id == wanted || row.name == wanted,
+                // One that git knows and nobody has recorded goes by its folder.
+                None => tree.path.file_name().is_some_and(|name| name.to_string_lossy() == wanted),
+            }
+        };
+        let Some(tree) = locked.trees.iter().find(is_wanted) else { return Ok(None) };
+        let row = self.known(&locked.repository, &tree.path, None).await?;
+        self.folder(&row.id).await.map(Some)
     }
 
     /// Removes a tree that was made for a session which could not be created. Its branch goes with it.
@@ -136,10 +156,10 @@ impl Worktrees {
 }
 
 /// Returns the folder in one tree that a folder is in another: a campaign may be a part of its repository.
-fn same_folder(trees: &[Worktree], folder: &Path, tree: &Path) -> PathBuf {
-    let holding = trees.iter().filter(|tree| folder.starts_with(&tree.path));
-    let holding = holding.max_by_key(|tree| tree.path.as_os_str().len());
-    let below = holding.and_then(|holding| folder.strip_prefix(&holding.path).ok());
+fn same_folder(trees: &[PathBuf], folder: &Path, tree: &Path) -> PathBuf {
+    let holding = trees.iter().filter(|tree| folder.starts_with(tree));
+    let holding = holding.max_by_key(|tree| tree.as_os_str().len());
+    let below = holding.and_then(|holding| folder.strip_prefix(holding).ok());
     let wanted = below.map_or_else(|| tree.to_owned(), |below| folder_below(tree, below));
     // A folder without tracked files is in no other tree.
     if wanted.is_dir() { wanted } else { tree.to_owned() }

@@ -38,6 +38,19 @@ pub(super) struct OpenTree {
     pub(super) row: WorktreeRow,
 }
 
+/// Returns the row of a tree that nobody has recorded.
+pub(super) fn unrecorded(path: &Path, repository: &Repository) -> WorktreeRow {
+    WorktreeRow {
+        id: String::new(),
+        path: path.display().to_string(),
+        repository: repository.common_dir.display().to_string(),
+        name: String::new(),
+        created_at: Timestamp(0),
+        chosen_at: Timestamp(0),
+        origin: WorktreeOrigin::default(),
+    }
+}
+
 impl Worktrees {
     /// Opens the tree that a caller names.
     pub(super) async fn open_tree(&self, name: &TreeName) -> Result<OpenTree, Error> {
@@ -66,30 +79,28 @@ impl Worktrees {
 
     /// The same, without making the tree one of ours: its row is that of a tree nobody has recorded.
     pub(super) async fn look_at_folder(folder: &Path) -> Result<OpenTree, Error> {
+        let mut tree = Self::look_at_files(folder).await?;
+        tree.trees = tree.repository.trees().await?;
+        let listed = tree.trees.iter().find(|listed| listed.path == tree.path).cloned().unwrap_or_default();
+        tree.head = Some(listed.head).filter(|head| head.bytes().any(|byte| byte != b'0'));
+        tree.branch = listed.branch;
+        Ok(tree)
+    }
+
+    /// The same for work on its files alone, at one run of git less: what is checked out and the other trees are not read.
+    pub(super) async fn look_at_files(folder: &Path) -> Result<OpenTree, Error> {
         let repository = Repository::find(folder).await?;
         let Some(path) = repository.root.clone() else {
             return Err(git::failed(&format!("{} has no files checked out", folder.display())));
         };
-        let git_dir = repository.git_dir.clone();
-        let trees = repository.trees().await?;
-        let listed = trees.iter().find(|tree| tree.path == path).cloned().unwrap_or_default();
-        let row = WorktreeRow {
-            id: String::new(),
-            path: path.display().to_string(),
-            repository: repository.common_dir.display().to_string(),
-            name: String::new(),
-            created_at: Timestamp(0),
-            chosen_at: Timestamp(0),
-            origin: WorktreeOrigin::default(),
-        };
         Ok(OpenTree {
-            head: Some(listed.head).filter(|head| head.bytes().any(|byte| byte != b'0')),
-            branch: listed.branch,
+            head: None,
+            branch: None,
+            git_dir: repository.git_dir.clone(),
+            trees: Vec::new(),
+            row: unrecorded(&path, &repository),
             repository,
             path,
-            git_dir,
-            trees,
-            row,
         })
     }
 

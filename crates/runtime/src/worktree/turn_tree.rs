@@ -87,7 +87,7 @@ impl Worktrees {
 
     /// Stores the files of a folder as they are now. Its index and its branches stay as they are.
     pub(super) async fn record_files(&self, folder: &Path) -> Result<RecordedFiles, Error> {
-        let tree = Self::look_at_folder(folder).await?;
+        let tree = Self::look_at_files(folder).await?;
         let isolation = self.isolation(&tree).await?;
         let index = isolation.index_copy(&tree.git_dir)?;
         let mut untracked = isolation.untracked(&tree.path, &index).await?;
