@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use domain::containment::{AgentNetwork, Containment};
 use domain::{Error, ErrorCode, ProviderKind, SessionSpec};
+use git_files::{DOT_GIT, LinkedTree};
 use sandbox::agent::{CopiedFile, Endpoint, Mount, ProtectedNames, Reach, SOCKET_INSIDE, Walls};
 
 use agent_port::{Places, ProcessLaunch};
@@ -71,9 +72,6 @@ const LEAD_OUT: &[&str] = &[
 /// Proxies, which the endpoints of a model are not reached through.
 const PROXIES: &[&str] =
     &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-
-/// Where git keeps a repository, or says where it is.
-const GIT: &str = ".git";
 
 /// Files of a repository's own folder by which git runs code, or is led to settings elsewhere.
 const PROTECTED_GIT: &[&str] = &["config", "config.worktree", "hooks", "commondir"];
@@ -188,7 +186,7 @@ struct Project {
 /// The project, writable but for some names. In a linked working tree that is the tree itself and the folder of the
 /// repository it belongs to.
 fn project(spec: &SessionSpec) -> Result<Project, Error> {
-    let linked = linked_repository(&spec.working_dir);
+    let linked = LinkedTree::of(&spec.working_dir);
     let root = root_of(spec, linked.as_ref());
     let root = root.canonicalize().map_err(|error| refused(format!("{}: {error}", root.display())))?;
     let mut project = Project { mounts: vec![Mount::same(&root, true)], protected: Vec::new() };
@@ -212,25 +210,25 @@ fn project(spec: &SessionSpec) -> Result<Project, Error> {
 /// than what it sees itself.
 pub fn root_of_tools(spec: &SessionSpec) -> &Path {
     match spec.containment.sandbox {
-        Some(_) => root_of(spec, linked_repository(&spec.working_dir).as_ref()),
+        Some(_) => root_of(spec, LinkedTree::of(&spec.working_dir).as_ref()),
         None => &spec.root,
     }
 }
 
-fn root_of<'a>(spec: &'a SessionSpec, linked: Option<&LinkedRepository>) -> &'a Path {
+fn root_of<'a>(spec: &'a SessionSpec, linked: Option<&LinkedTree>) -> &'a Path {
     let tree = &spec.working_dir;
     if linked.is_some() || !tree.starts_with(&spec.root) { tree } else { &spec.root }
 }
 
 impl Project {
     /// Protects the names in a folder that programs look at when they are started there.
-    fn protect(&mut self, folder: &Path, linked: Option<LinkedRepository>) -> Result<(), Error> {
-        let git = folder.join(GIT);
+    fn protect(&mut self, folder: &Path, linked: Option<LinkedTree>) -> Result<(), Error> {
+        let git = folder.join(DOT_GIT);
         let is_repository =
             linked.is_none() && git.symlink_metadata().is_ok_and(|meta| meta.file_type().is_dir());
         // A repository is written to. What is not there, or is a file or a link, is not for the agent to make or to
         // change.
-        let names = sandbox::PROTECTED.iter().filter(|name| **name != GIT || !is_repository);
+        let names = sandbox::PROTECTED.iter().filter(|name| **name != DOT_GIT || !is_repository);
         let names = names.map(ToString::to_string).collect();
         self.protected.push(ProtectedNames { folder: folder.to_owned(), names });
         if let Some(linked) = &linked {
@@ -276,7 +274,7 @@ impl Project {
             self.mounts.extend(on_the_way.map(|folder| Mount::same(folder, true)));
         }
         if let Some(tree) = submodule.tree {
-            self.protected.push(ProtectedNames { folder: tree, names: vec![GIT.to_owned()] });
+            self.protected.push(ProtectedNames { folder: tree, names: vec![DOT_GIT.to_owned()] });
         }
     }
 }
@@ -295,29 +293,6 @@ fn make_worktree_config(repository: &Path, git: &Path) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-/// What a linked working tree belongs to: the folder of the repository, and the part of it that is the tree's own.
-#[derive(Debug, PartialEq, Eq)]
-struct LinkedRepository {
-    common: PathBuf,
-    own: PathBuf,
-}
-
-fn linked_repository(tree: &Path) -> Option<LinkedRepository> {
-    let file = tree.join(".git");
-    if !file.symlink_metadata().ok()?.is_file() {
-        return None;
-    }
-    let text = std::fs::read_to_string(&file).ok()?;
-    let own = tree.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let common = std::fs::read_to_string(own.join("commondir")).ok()?;
-    let common = own.join(common.trim()).canonicalize().ok()?;
-    // A file of the project says where: only a repository that knows the tree in turn is meant.
-    let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
-    let knows = Path::new(back.trim()).canonicalize().ok()? == file.canonicalize().ok()?;
-    let is_one = knows && own.starts_with(common.join("worktrees")) && common.join("HEAD").is_file();
-    is_one.then_some(LinkedRepository { common, own })
 }
 
 /// Reads addresses of a model: a URL, or a host with or without a port.

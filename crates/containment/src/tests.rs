@@ -132,10 +132,10 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     std::fs::write(base.join("repo/.git/HEAD"), "").unwrap();
     std::fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
     std::fs::write(own.join("commondir"), "../..\n").unwrap();
-    assert_eq!(linked_repository(&tree), None, "the repository does not know it");
+    assert_eq!(LinkedTree::of(&tree), None, "the repository does not know it");
     std::fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
-    let linked = LinkedRepository { common: base.join("repo/.git"), own: own.clone() };
-    assert_eq!(linked_repository(&tree), Some(linked));
+    let linked = LinkedTree { common: base.join("repo/.git"), own: own.clone() };
+    assert_eq!(LinkedTree::of(&tree), Some(linked));
     let spec = SessionSpec {
         root: base.clone(),
         working_dir: tree.clone(),
@@ -161,7 +161,7 @@ fn a_working_tree_is_believed_only_by_its_repository() {
     assert_eq!(protected_in(&project, &own), ["commondir", "config.worktree", "gitdir"]);
     assert!(project.protected.iter().all(|place| place.folder != common), "nothing needs to stand there");
     std::fs::write(own.join("commondir"), "../../../..\n").unwrap();
-    assert_eq!(linked_repository(&tree), None, "that is no repository");
+    assert_eq!(LinkedTree::of(&tree), None, "that is no repository");
 }
 
 #[test]

@@ -20,11 +20,7 @@ pub const GIT_OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// the size of an environment is bounded.
 pub const GIT_OVERRIDES_MAX: usize = 1_000;
 
-/// Longest branch name; git's own limit is that of file names.
-pub const BRANCH_MAX_BYTES: usize = 244;
-
-/// Largest file of a working tree that says where its repository is; it holds one path.
-pub const GIT_POINTER_MAX_BYTES: u64 = 8 * 1024;
+pub use git_files::limits::BRANCH_MAX_BYTES;
 
 /// Longest name of a worktree; it becomes part of a path.
 pub const WORKTREE_NAME_MAX_BYTES: usize = 100;

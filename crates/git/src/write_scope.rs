@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use host::project_file;
 
-use crate::limits;
-
 /// Returns the folders below which a command may write: what its variables name, else the working tree around the folder and its
 /// repository.
 pub(super) fn folders(folder: &Path, env: &[(&str, &OsStr)], more: &[&Path]) -> Vec<PathBuf> {
@@ -26,23 +24,13 @@ pub(super) fn folders(folder: &Path, env: &[(&str, &OsStr)], more: &[&Path]) -> 
 
 /// Returns the working tree around a folder and the folder that its repository's trees share.
 fn repository_around(folder: &Path) -> Vec<PathBuf> {
-    let Some(root) = folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok()) else {
+    let Some(root) = git_files::root_around(folder) else {
         return Vec::new();
     };
     let mut found = vec![root.to_owned()];
-    let read = |folder: &Path, file: &str| {
-        let text = project_file::read_text(folder, Path::new(file), limits::GIT_POINTER_MAX_BYTES);
-        text.ok().flatten().map(|text| text.trim_end().to_owned())
-    };
-    let dot_git = root.join(".git");
-    let git_dir = if dot_git.is_dir() {
-        Some(dot_git)
-    } else {
-        read(root, ".git").and_then(|text| Some(root.join(text.strip_prefix("gitdir: ")?)))
-    };
-    let shared = git_dir.map(|git_dir| match read(&git_dir, "commondir") {
-        Some(shared) => git_dir.join(shared),
-        None => git_dir,
+    let shared = project_file::off_async_threads(|| {
+        let git_folder = git_files::git_folder(root)?;
+        Some(git_files::common_folder(&git_folder).unwrap_or(git_folder))
     });
     found.extend(shared.and_then(|shared| shared.canonicalize().ok()).filter(|shared| is_repository(shared)));
     found

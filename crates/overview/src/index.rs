@@ -15,7 +15,7 @@ pub(super) struct IndexEntry {
     pub(super) last_seq: u64,
     pub(super) last_event_at: Option<Timestamp>,
     pub(super) seen_at: Option<Timestamp>,
-    pub(super) branch: String,
+    pub(super) branch: Option<String>,
     /// What an agent without work had used when it was looked at.
     pub(super) idle_cpu_ms: Option<u64>,
     /// The branch, and the CPU time of an agent without work, were read since the session last did something.
@@ -55,7 +55,7 @@ impl IndexEntry {
             last_seq,
             last_event_at,
             seen_at,
-            branch: String::new(),
+            branch: None,
             idle_cpu_ms: None,
             is_read: false,
             run_limits: None,
@@ -129,9 +129,15 @@ impl Index {
     }
 
     /// Keeps what was read, unless the session did something meanwhile. Nobody is woken: whoever read it has it.
-    pub(super) fn keep_read(&mut self, id: &SessionId, changes: u64, branch: &str, cpu_ms: Option<u64>) {
+    pub(super) fn keep_read(
+        &mut self,
+        id: &SessionId,
+        changes: u64,
+        branch: Option<&str>,
+        cpu_ms: Option<u64>,
+    ) {
         if let Some(entry) = self.sessions.get_mut(id).filter(|entry| entry.changes == changes) {
-            branch.clone_into(&mut entry.branch);
+            entry.branch = branch.map(str::to_owned);
             entry.idle_cpu_ms = cpu_ms;
             entry.is_read = true;
         }

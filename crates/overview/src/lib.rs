@@ -50,8 +50,8 @@ pub struct SessionGlance {
     pub facts: Arc<SessionFacts>,
     pub assessment: Assessment,
     pub evidence: Evidence,
-    /// Empty: no branch is checked out, or there is no repository.
-    pub branch: String,
+    /// `None`: no branch is checked out, or there is no repository.
+    pub branch: Option<String>,
     pub last_seq: u64,
     /// Somebody has looked at the end of the last turn or of the session.
     pub is_seen: bool,
@@ -281,7 +281,7 @@ impl Overview {
         let mut index = self.shared.lock();
         let keep = |(glance, read_at): (SessionGlance, Option<u64>)| {
             if let Some(changes) = read_at {
-                index.keep_read(&glance.facts.id, changes, &glance.branch, glance.evidence.cpu_ms);
+                index.keep_read(&glance.facts.id, changes, glance.branch.as_deref(), glance.evidence.cpu_ms);
             }
             glance
         };

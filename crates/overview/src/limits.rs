@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// Folders that are searched upwards for the repository a session works in, and the largest file read for its branch.
+/// Folders that are searched upwards for the repository a session works in.
 pub const BRANCH_PARENTS_MAX: usize = 32;
-pub const BRANCH_FILE_MAX_BYTES: u64 = 4 * 1024;
 
 /// Ended sessions that an overview has, the newest: people look back some weeks, and each takes a kilobyte.
 pub const OVERVIEW_ENDED_MAX: usize = 1_000;

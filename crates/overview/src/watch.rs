@@ -1,4 +1,4 @@
-//! Watching an overview: a snapshot and then changes, at the pace of whoever watches; and the task that looks at agents
+//! Watching an overview: a snapshot and then changes, as fast as each client reads them; and the task that looks for agents
 //! which have fallen silent, since silence makes no event.
 
 use std::collections::HashSet;

@@ -1,15 +1,13 @@
-//! Git in the sandbox: what of a repository a command may write. Index, references and new objects are writable; what makes
+//! Git in the sandbox: which parts of a repository a command may write. Index, references and new objects are writable; what makes
 //! git run code (configuration, hooks) and the packed history are not. Knows the layout of a repository, not git's
 //! commands; a file of the project is never believed without a check.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::limits;
+use git_files::{DOT_GIT, LinkedTree};
 
-/// Where a project's repository is, or the file that says where.
-const GIT: &str = ".git";
+use crate::limits;
 
 /// What makes git run code, or leads it to settings elsewhere; something stands at each, always.
 const RUNS_CODE: &[&str] = &["config", "config.worktree", "hooks", "commondir"];
@@ -57,20 +55,20 @@ impl RepositoryAccess {
     /// Looks at a project. `protected` are the names in its root that stay as they are.
     pub(crate) fn of(root: &Path, protected: &[OsString]) -> Self {
         let mut access = Self { protected: protected.to_vec(), ..Self::default() };
-        if !protected.iter().any(|name| name == GIT) {
+        if !protected.iter().any(|name| name == DOT_GIT) {
             return access;
         }
-        let git = root.join(GIT);
+        let git = root.join(DOT_GIT);
         let repository = match git.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                access.protected.retain(|name| name != GIT);
+                access.protected.retain(|name| name != DOT_GIT);
                 access.is_new = true;
                 access.env = settings(None);
                 return access;
             }
             Ok(meta) if meta.is_dir() => {
-                access.protected.retain(|name| name != GIT);
-                let below = |name: &str| OsString::from(format!("{GIT}/{name}"));
+                access.protected.retain(|name| name != DOT_GIT);
+                let below = |name: &str| OsString::from(format!("{DOT_GIT}/{name}"));
                 access.protected.extend(protected_in(&git).into_iter().map(below));
                 git
             }
@@ -107,25 +105,6 @@ fn protected_in(git: &Path) -> Vec<&'static str> {
     RUNS_CODE.iter().chain(history).copied().collect()
 }
 
-/// A linked working tree: the folder of the repository, and the part of it that is the tree's own.
-struct LinkedTree {
-    common: PathBuf,
-    own: PathBuf,
-}
-
-impl LinkedTree {
-    /// Follows the tree's `.git` file. The file says where; only a repository that knows the tree in turn is meant.
-    fn of(tree: &Path) -> Option<Self> {
-        let text = small_text(&tree.join(GIT))?;
-        let own = tree.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-        let common = small_text(&own.join("commondir"))?;
-        let common = own.join(common.trim()).canonicalize().ok()?;
-        let back = PathBuf::from(small_text(&own.join("gitdir"))?.trim()).canonicalize().ok()?;
-        let known = back == tree.join(GIT).canonicalize().ok()? && own.starts_with(common.join("worktrees"));
-        known.then_some(Self { common, own })
-    }
-}
-
 /// Returns the folders in a repository that git writes to from a linked working tree: the tree's own part, and all but those with
 /// programs and with the parts of other trees. Nothing directly in the repository's folder is among them.
 pub fn writable_for_linked_tree(common: &Path, own: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -145,12 +124,10 @@ pub fn writable_for_linked_tree(common: &Path, own: &Path) -> std::io::Result<Ve
     Ok(folders)
 }
 
-/// Reads a small file; `None` if it is none.
-fn small_text(path: &Path) -> Option<String> {
-    let file = std::fs::File::open(path).ok()?;
-    let mut text = String::new();
-    file.take(limits::REPOSITORY_FILE_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+/// Reads a configuration as text. Bytes that are no text hide nothing of the rest.
+fn configuration(file: &Path) -> Option<String> {
+    let bytes = git_files::read(file, limits::REPOSITORY_FILE_MAX)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Returns the settings of git as variables, which win over every file.
@@ -158,7 +135,8 @@ fn settings(repository: Option<&Path>) -> Vec<(OsString, OsString)> {
     let mut all: Vec<(String, String)> =
         SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     for file in ["config", "config.worktree"] {
-        let text = repository.and_then(|repository| small_text(&repository.join(file))).unwrap_or_default();
+        let text =
+            repository.and_then(|repository| configuration(&repository.join(file))).unwrap_or_default();
         for name in filters(&text) {
             for key in ["clean", "smudge", "process"] {
                 all.push((format!("filter.{name}.{key}"), String::new()));
@@ -214,7 +192,9 @@ mod tests {
         let none = RepositoryAccess::of(dir.path(), &protected);
         assert!(none.is_new && none.protected == names(&[".claude"]));
         std::fs::create_dir_all(dir.path().join(".git/objects/pack")).unwrap();
-        let config = "[core]\n\tbare = false\n[filter \"lfs\"]\n\tclean = evil\n[FILTER \"a \\\"b\"]\n";
+        let config = "[user]\n\tname = Ann\u{1}\n[core]\n\tbare = false\n[filter \"lfs\"]\n\tclean = evil\n[FILTER \"a \\\"b\"]\n";
+        // A byte that is not UTF-8 hides nothing of the rest.
+        let config: Vec<u8> = config.bytes().map(|byte| if byte == 1 { 0xe9 } else { byte }).collect();
         std::fs::write(dir.path().join(".git/config"), config).unwrap();
         let access = RepositoryAccess::of(dir.path(), &protected);
         let expected = [
@@ -242,6 +222,7 @@ mod tests {
         std::fs::write(tree.join(".git"), format!("gitdir: {}\n", other.join("worktrees/x").display()))
             .unwrap();
         std::fs::write(other.join("worktrees/x/commondir"), "../..\n").unwrap();
+        std::fs::write(other.join("HEAD"), "ref: refs/heads/main\n").unwrap();
         std::fs::write(other.join("worktrees/x/gitdir"), "/somewhere/else/.git\n").unwrap();
         let protected = names(&[".git"]);
         let access = RepositoryAccess::of(&tree, &protected);

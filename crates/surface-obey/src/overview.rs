@@ -178,7 +178,7 @@ fn session_overview(
         campaign: campaigns.get(&campaign_id).cloned().unwrap_or_default(),
         campaign_id,
         folder: facts.folder.display().to_string(),
-        branch: glance.branch.clone(),
+        branch: glance.branch.clone().unwrap_or_default(),
         provider: facts.provider_name(),
         model: facts.model.clone(),
         mode: facts.mode.name().to_owned(),

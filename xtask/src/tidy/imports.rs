@@ -21,18 +21,20 @@ const OURS: &[(&str, &[&str])] = &[
     // What people see of sessions: docs/decisions/0051.
     ("view", &["domain"]),
     // Isolation of commands and agents: docs/decisions/0034.
-    ("sandbox", &["domain"]),
+    ("sandbox", &["domain", "git-files"]),
+    // What a repository's own files say: docs/decisions/0130.
+    ("git-files", &[]),
     // What every crate needs of the machine; the process table is read as the shim reads it: docs/decisions/0043.
     ("host", &["domain", "shim"]),
     ("storage", &["domain", "host"]),
     ("agent-port", &["domain"]),
     // Parts of the runtime below it: docs/decisions/0090. The format of spool and frames is in `shim`: docs/decisions/0002.
     ("agent-process", &["domain", "host", "shim", "sandbox"]),
-    ("git", &["domain", "host", "agent-process"]),
+    ("git", &["domain", "git-files", "host", "agent-process"]),
     ("settings", &["domain", "host"]),
     ("history", &["domain", "storage"]),
-    ("overview", &["domain", "host", "storage", "agent-process", "git"]),
-    ("containment", &["domain", "agent-port", "agent-process", "sandbox"]),
+    ("overview", &["domain", "git-files", "host", "storage", "agent-process"]),
+    ("containment", &["domain", "agent-port", "agent-process", "git-files", "sandbox"]),
     ("campaigns", &["domain", "host", "storage", "shim", "settings"]),
     (
         "runtime",
@@ -43,6 +45,7 @@ const OURS: &[(&str, &[&str])] = &[
             "campaigns",
             "containment",
             "git",
+            "git-files",
             "history",
             "host",
             "overview",
@@ -90,7 +93,22 @@ const OURS: &[(&str, &[&str])] = &[
     // What commands show and ask, and their arguments, beside the commands: docs/decisions/0090.
     ("cli-args", &["domain", "config"]),
     ("terminal", &["wire", "domain", "view", "config", "client", "cli-args"]),
-    ("cli", &["wire", "domain", "host", "view", "config", "client", "ui", "tunnel", "cli-args", "terminal"]),
+    (
+        "cli",
+        &[
+            "wire",
+            "domain",
+            "git-files",
+            "host",
+            "view",
+            "config",
+            "client",
+            "ui",
+            "tunnel",
+            "cli-args",
+            "terminal",
+        ],
+    ),
     (
         "daemon",
         &[
@@ -115,6 +133,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "wire",
             "domain",
+            "git-files",
             "agent-port",
             "storage",
             "runtime",

@@ -1,10 +1,11 @@
 //! `obey run`: an agent in this folder, in one step. Registers the folder after asking once, chooses the agent, starts
 //! the session, sends the prompt and follows it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use domain::containment::{NETWORK_KEY, SANDBOX_KEY};
 use domain::{ErrorCode, Status};
+use git_files::Head;
 use serde_json::json;
 use wire::obey::local::v1 as local;
 use wire::obey::v1 as pb;
@@ -30,6 +31,9 @@ const FOLDER_KEY: &str = "workdir";
 const TREE_KEY: &str = "worktree";
 const TREE_PROMPT_KEY: &str = "worktree_prompt";
 const BUDGET_KEY: &str = "budget_usd";
+
+/// How much of a commit's id is shown.
+const SHORT_COMMIT_CHARS: usize = 12;
 
 /// The turn of a session's first prompt.
 const FIRST_TURN: &str = "turn_1";
@@ -199,7 +203,7 @@ fn on_machine(console: &Console) -> Result<String> {
 /// A folder without a repository has no trees; said before anything is registered.
 fn check_repository(folder: &Path) -> Result<()> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    if root_of(&folder).join(".git").exists() {
+    if git_files::root_around(&folder).is_some() {
         return Ok(());
     }
     Err(Failure::usage(format!("{} is in no git repository, so it has no working trees", folder.display()))
@@ -239,28 +243,13 @@ fn below(folder: &Path, root: &Path) -> Option<String> {
     (!below.as_os_str().is_empty()).then(|| below.to_string_lossy().into_owned())
 }
 
-/// Returns the branch of the repository around a folder, read from its files: nothing of a repository is run.
+/// Returns what is checked out in the repository around a folder, as people write it. Nothing of a repository is run.
 fn branch_of(folder: &Path) -> Option<String> {
-    let dot_git = folder.ancestors().map(|folder| folder.join(".git")).find(|path| path.exists())?;
-    let git_dir = if dot_git.is_dir() {
-        dot_git
-    } else {
-        let text = read_short(&dot_git)?;
-        let named = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
-        dot_git.parent()?.join(named)
-    };
-    let head = read_short(&git_dir.join("HEAD"))?;
-    let head = head.trim();
-    Some(match head.strip_prefix("ref: refs/heads/") {
-        Some(branch) => branch.to_owned(),
-        None => head.chars().take(12).collect(),
+    let git_folder = git_files::git_folder(git_files::root_around(folder)?)?;
+    Some(match git_files::head(&git_folder)? {
+        Head::Branch(name) => name,
+        Head::Commit(id) => id.chars().take(SHORT_COMMIT_CHARS).collect(),
     })
-}
-
-/// Reads a small file; a larger one is not what it should be.
-fn read_short(path: &Path) -> Option<String> {
-    let meta = path.metadata().ok()?;
-    (meta.is_file() && meta.len() < 4096).then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::connection::Client;
+use git_files::DOT_GIT;
 use wire::obey::v1 as pb;
 
 /// Returns the innermost campaign around a folder.
@@ -17,7 +18,8 @@ pub(in crate::commands) async fn own_tree(
     campaigns: &[pb::Campaign],
     folder: &Path,
 ) -> Option<(pb::Campaign, String)> {
-    if !root_of(folder).join(".git").is_file() {
+    // The root of a linked working tree has a file there.
+    if !root_of(folder).join(DOT_GIT).is_file() {
         return None;
     }
     // A folder that git does not know is no tree.
@@ -30,5 +32,5 @@ pub(in crate::commands) async fn own_tree(
 
 /// Returns the root of the repository around a folder, else the folder itself.
 pub(in crate::commands) fn root_of(folder: &Path) -> PathBuf {
-    folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder).to_owned()
+    git_files::root_around(folder).unwrap_or(folder).to_owned()
 }

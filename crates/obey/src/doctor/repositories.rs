@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -102,7 +101,10 @@ fn in_project(root: &Path) -> Vec<String> {
             }
             let is_git = entry.file_name() == ".git";
             if is_git || (kind.is_dir() && is_bare(&path)) {
-                let repository = if kind.is_file() { pointed_to(&folder, &path) } else { Some(path.clone()) };
+                let repository = match kind.is_file() {
+                    true => git_files::git_folder(&folder).and_then(|named| named.canonicalize().ok()),
+                    false => Some(path.clone()),
+                };
                 // Submodules and working trees of the project have their settings in its own repository.
                 let repository = repository.filter(|repository| !repository.starts_with(&own));
                 if let Some(reason) = repository.and_then(|repository| reason(&repository)) {
@@ -143,15 +145,9 @@ fn is_bare(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-/// Returns the repository that a `.git` file leads to.
-fn pointed_to(folder: &Path, file: &Path) -> Option<PathBuf> {
-    let text = small_text(file)?;
-    folder.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
-}
-
 /// Whether a repository takes its settings from elsewhere. A working tree's own folder always does; it lies in `worktrees`.
 fn redirects(git: &Path) -> bool {
-    small_text(&git.join("commondir")).is_some_and(|text| text.trim() != ".")
+    git_files::common_folder(git).is_some_and(|named| named != git)
 }
 
 /// Says by what git would run a program in a repository.
@@ -211,14 +207,13 @@ fn is_harmless(value: &str) -> bool {
     words.contains(&value.to_ascii_lowercase().as_str()) || known.contains(&value)
 }
 
+/// Reads a file that git itself has made there, and no link.
 fn small_text(path: &Path) -> Option<String> {
-    // A pipe in its place would be waited for.
     if !path.symlink_metadata().ok()?.is_file() {
         return None;
     }
-    let mut text = Vec::new();
-    fs::File::open(path).ok()?.take(limits::REPOSITORY_CONFIG_MAX_BYTES).read_to_end(&mut text).ok()?;
-    Some(String::from_utf8_lossy(&text).into_owned())
+    let bytes = git_files::read(path, limits::REPOSITORY_CONFIG_MAX_BYTES)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub enum BranchChoice {
     Either,
 }
 
-/// A worktree that was created, and what became of the project's set-up hook.
+/// A worktree that was created, and the result of the project's set-up hook.
 #[derive(Clone, Debug)]
 pub struct CreatedWorktree {
     pub worktree: Worktree,
@@ -96,7 +96,7 @@ impl Worktrees {
         Ok(self.create_set_up(new).await?.worktree)
     }
 
-    /// The same; also tells what became of the project's set-up hook.
+    /// The same; also returns the result of the project's set-up hook.
     pub async fn create_set_up(&self, new: NewWorktree) -> Result<CreatedWorktree, Error> {
         let worktrees = self.clone();
         to_its_end(async move {
@@ -414,16 +414,10 @@ impl CheckedWorktree {
 
     /// Returns the tree that git has just made, without asking git about it, and before it has a record.
     fn made(&self) -> Result<OpenTree, Error> {
-        let pointer =
-            project_file::read_text(&self.path, Path::new(".git"), crate::git::limits::GIT_POINTER_MAX_BYTES);
-        let named = pointer
-            .ok()
-            .flatten()
-            .and_then(|text| Some(text.strip_prefix("gitdir: ")?.trim_end().to_owned()));
-        let named = named.ok_or_else(|| {
+        let git_dir = project_file::off_async_threads(|| git_files::git_folder(&self.path));
+        let git_dir = git_dir.ok_or_else(|| {
             git::failed(&format!("{} does not say where its git folder is", self.path.display()))
         })?;
-        let git_dir = self.path.join(named);
         let (folder, root) = (self.path.clone(), Some(self.path.clone()));
         Ok(OpenTree {
             repository: Repository { folder, git_dir: git_dir.clone(), root, ..self.repository.clone() },

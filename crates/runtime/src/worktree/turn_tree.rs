@@ -60,7 +60,7 @@ impl Worktrees {
     async fn record_turn(&self, session: &SessionId) -> Result<Option<(u64, RecordedFiles)>, Error> {
         let snapshot = self.supervisor.snapshot(session).await?;
         let folder = &snapshot.spec.working_dir;
-        if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
+        if git_files::root_around(folder).is_none() {
             return Ok(None);
         }
         let turn = snapshot.state.turn.as_ref().map_or(snapshot.state.turns, |turn| turn.id.0);
