@@ -170,7 +170,8 @@ impl Client {
         campaigns: CampaignServiceClient;
         /// Budgets that sessions share.
         budgets: BudgetServiceClient;
-        upkeep: DaemonServiceClient;
+        /// Upgrades and the removal of what is not needed any more.
+        daemon_operations: DaemonServiceClient;
         acp: AcpServiceClient;
         worktrees: WorktreeServiceClient;
         imports: ImportServiceClient;

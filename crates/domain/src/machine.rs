@@ -333,7 +333,7 @@ impl Transition<'_> {
 
     /// Arms the idle timer when the session becomes RUNNING, and disarms it when it leaves that status.
     fn watch_idleness(&mut self, from: Status, to: Status) {
-        let Some(wait) = self.machine.spec.upkeep.idle_wait else { return };
+        let Some(wait) = self.machine.spec.timeouts.idle_wait else { return };
         if to == Status::Running {
             self.arm(Timer::Idle, wait);
         } else if from == Status::Running {

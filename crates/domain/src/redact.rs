@@ -56,14 +56,15 @@ pub struct Originals {
     /// Pending requests as they were asked.
     pub asks: BTreeMap<RequestId, RequestSubject>,
     /// The prompt that is pending until its agent is ready.
-    pub untold: Option<PendingPrompt>,
+    #[serde(rename = "untold")]
+    pub pending_prompt: Option<PendingPrompt>,
     /// Queued prompts as they were sent.
     pub queued: BTreeMap<QueueEntryId, PendingPrompt>,
 }
 
 impl Originals {
     pub fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.untold.is_none() && self.queued.is_empty()
+        self.asks.is_empty() && self.pending_prompt.is_none() && self.queued.is_empty()
     }
 
     /// Handles an event before the state does; `original` is its unredacted form if something was redacted.
@@ -74,18 +75,20 @@ impl Originals {
             }
             EventKind::RequestSettled { request, .. } => drop(self.asks.remove(request)),
             EventKind::TurnStarted { prompt, attachments, .. } => {
-                self.untold = original
+                self.pending_prompt = original
                     .map(|_| PendingPrompt { text: prompt.clone(), attachments: attachments.clone() });
             }
             EventKind::MessageAdded { text, .. } => {
-                let waiting = state.turn.as_ref().and_then(|turn| turn.untold.clone());
-                if let Some(mut prompt) = self.untold.take().or(waiting.filter(|_| original.is_some())) {
+                let waiting = state.turn.as_ref().and_then(|turn| turn.pending_prompt.clone());
+                if let Some(mut prompt) =
+                    self.pending_prompt.take().or(waiting.filter(|_| original.is_some()))
+                {
                     prompt.text.push_str("\n\n");
                     prompt.text.push_str(text);
-                    self.untold = Some(prompt);
+                    self.pending_prompt = Some(prompt);
                 }
             }
-            EventKind::AgentReady { .. } | EventKind::TurnEnded { .. } => self.untold = None,
+            EventKind::AgentReady { .. } | EventKind::TurnEnded { .. } => self.pending_prompt = None,
             EventKind::QueueChanged { change } => self.note_queue(state, change, original.is_some()),
             any_event!(
                 SessionCreated StatusChanged AgentStarted AgentExited AgentLogged Restarted InterruptRequested

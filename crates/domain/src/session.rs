@@ -27,6 +27,9 @@ pub enum ProviderKind {
     External,
 }
 
+/// What a provider is called that takes `append_system_prompt`, among the capabilities that clients are told of.
+pub const SYSTEM_PROMPT_CAPABILITY: &str = "system prompt";
+
 impl ProviderKind {
     /// Every provider.
     pub const ALL: [ProviderKind; 7] = [
@@ -171,8 +174,8 @@ pub struct SessionSpec {
     pub timeout: Option<Duration>,
     pub mode: Mode,
     pub launch: LaunchPolicy,
-    #[serde(default)]
-    pub upkeep: Timeouts,
+    #[serde(rename = "upkeep", default)]
+    pub timeouts: Timeouts,
     #[serde(default)]
     pub containment: Containment,
     /// Whether secrets are taken out of its events, as its campaign says; nothing: as the daemon is configured.
@@ -204,7 +207,7 @@ impl SessionSpec {
             timeout: None,
             mode: Mode::default(),
             launch: LaunchPolicy::default(),
-            upkeep: Timeouts::default(),
+            timeouts: Timeouts::default(),
             containment: Containment::default(),
             scrub: None,
             workers: 0,

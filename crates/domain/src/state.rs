@@ -94,7 +94,8 @@ pub struct State {
     pub compacted: bool,
     /// Settings that changed between the launch of the agent and its readiness, so that it does not know them
     /// yet.
-    pub untold: PendingSettings,
+    #[serde(rename = "untold")]
+    pub pending_settings: PendingSettings,
     pub stderr_tail: VecDeque<String>,
     /// What the last agent that ended had used.
     pub resources: Option<ResourceReport>,
@@ -165,7 +166,7 @@ impl State {
             EventKind::Renamed { name } => self.name.clone_from(name),
             EventKind::ModeChanged { mode } => {
                 self.mode = *mode;
-                self.untold.mode = self.status == Status::Starting;
+                self.pending_settings.mode = self.status == Status::Starting;
             }
             EventKind::ModelChanged { .. } => self.evolve_model(kind),
             EventKind::TodosChanged { todos } => self.todos.clone_from(todos),
@@ -174,16 +175,16 @@ impl State {
             EventKind::ToolsRegistered { source, tools } => {
                 tools::register(&mut self.tools, source, tools);
                 self.tools_revision += 1;
-                self.untold.tools = self.status == Status::Starting;
+                self.pending_settings.tools = self.status == Status::Starting;
             }
             EventKind::InputHolderChanged { holder } => {
                 self.input_holder.clone_from(holder);
                 self.attended_since = holder.as_ref().map(|_| self.attended_since.unwrap_or(at));
             }
             EventKind::MessageAdded { text, .. } => {
-                if let Some(untold) = self.turn.as_mut().and_then(|turn| turn.untold.as_mut()) {
-                    untold.text.push_str("\n\n");
-                    untold.text.push_str(text);
+                if let Some(pending) = self.turn.as_mut().and_then(|turn| turn.pending_prompt.as_mut()) {
+                    pending.text.push_str("\n\n");
+                    pending.text.push_str(text);
                 }
                 self.count_message(text);
                 self.last_activity_at = Some(at);
@@ -241,14 +242,14 @@ impl State {
                     self.native_session.clone_from(native_session);
                 }
                 self.evolve_model(kind);
-                let told = self.turn.as_mut().and_then(|turn| turn.untold.take()).is_some();
+                let told = self.turn.as_mut().and_then(|turn| turn.pending_prompt.take()).is_some();
                 if let Some(fork) = &mut self.fork {
                     fork.branches = false;
                     if told {
                         fork.history.clear();
                     }
                 }
-                self.untold = PendingSettings::default();
+                self.pending_settings = PendingSettings::default();
             }
             EventKind::AgentExited { resources, .. } => {
                 self.pid = 0;
@@ -274,7 +275,7 @@ impl State {
             self.ended_at = None;
             self.error.clear();
             self.error_code = None;
-            self.untold = PendingSettings::default();
+            self.pending_settings = PendingSettings::default();
         }
         if to.is_terminal() {
             self.ended_at = Some(at);
@@ -301,7 +302,7 @@ impl State {
                 let told = matches!(self.status, Status::Running | Status::Working);
                 self.turn = Some(OpenTurn {
                     id: *turn,
-                    untold: (!told)
+                    pending_prompt: (!told)
                         .then(|| PendingPrompt { text: prompt.clone(), attachments: attachments.clone() }),
                     interrupted: None,
                     compacting: prompt == COMPACT,

@@ -93,8 +93,8 @@ pub struct PendingPrompt {
 pub struct OpenTurn {
     pub id: TurnId,
     /// The prompt, until it was sent to the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub untold: Option<PendingPrompt>,
+    #[serde(rename = "untold", default, skip_serializing_if = "Option::is_none")]
+    pub pending_prompt: Option<PendingPrompt>,
     pub interrupted: Option<InterruptReason>,
     /// It was opened to compact the conversation.
     #[serde(default)]

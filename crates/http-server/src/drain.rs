@@ -193,9 +193,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_its_client_keeps_open_does_not_delay_the_end_of_the_server() {
-        let untold = end_with_an_open_call(false).await;
-        let told = end_with_an_open_call(true).await;
-        assert!(untold >= limits::DRAIN_WAIT / 2, "{untold:?}");
-        assert!(told < limits::DRAIN_WAIT / 2, "{told:?}");
+        let unannounced = end_with_an_open_call(false).await;
+        let announced = end_with_an_open_call(true).await;
+        assert!(unannounced >= limits::DRAIN_WAIT / 2, "{unannounced:?}");
+        assert!(announced < limits::DRAIN_WAIT / 2, "{announced:?}");
     }
 }

@@ -90,7 +90,7 @@ impl ConnectionContext {
             caller_environment: self.defaults.caller_environment.clone(),
             environment: self.defaults.environment.clone(),
             launch: LaunchPolicy::OnPrompt,
-            upkeep: Timeouts { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Timeouts::default() },
+            timeouts: Timeouts { idle_wait: Some(limits::ACP_IDLE_WAIT), ..Timeouts::default() },
             ..NewSession::new(provider, self.by())
         };
         let key = from_wire::client_key(&place.meta);

@@ -43,7 +43,7 @@ impl ConfigService for Betcode {
 /// The settings for new sessions.
 pub(super) struct ConfiguredSessionDefaults {
     pub(super) default_model: String,
-    pub(super) upkeep: Timeouts,
+    pub(super) timeouts: Timeouts,
 }
 
 impl Betcode {
@@ -127,7 +127,7 @@ impl Betcode {
                 ProviderKind::ClaudeCode => sessions.default_model.unwrap_or_default(),
                 _ => String::new(),
             },
-            upkeep: Timeouts {
+            timeouts: Timeouts {
                 attended_wait: wait(permissions.connected_timeout_secs),
                 unattended_wait: wait(permissions.disconnected_timeout_secs),
                 activity_extends: permissions.activity_refresh_enabled.unwrap_or(false),

@@ -209,7 +209,7 @@ pub(super) async fn status(console: &mut Console) -> Result<Exit> {
 
 pub(super) async fn collect_garbage(console: &mut Console) -> Result<Exit> {
     let client = console.connect().await?;
-    let removed = client.upkeep().collect_garbage(CollectGarbageRequest {}).await?.into_inner();
+    let removed = client.daemon_operations().collect_garbage(CollectGarbageRequest {}).await?.into_inner();
     if console.out.json {
         let (sessions, activities) = (removed.sessions, removed.activities);
         let (events, folders) = (removed.events, removed.folders);

@@ -53,14 +53,14 @@ impl Transition<'_> {
     pub(super) fn check_budget(&mut self) {
         let Some(what) = self.used_up() else { return };
         let Some(turn) = self.interruptible_turn() else { return };
-        let untold = turn.untold.is_some();
+        let is_pending = turn.pending_prompt.is_some();
         let message = format!("{what}; the turn is ended");
         self.record(EventKind::Notice {
             level: Level::Error,
             code: Some(ErrorCode::BudgetExceeded),
             message: message.clone(),
         });
-        if untold {
+        if is_pending {
             self.close_turn(EndReason::BudgetExceeded, &message);
             self.ask_to_raise();
         } else {

@@ -63,18 +63,18 @@ impl Transition<'_> {
     pub(super) fn agent_ready(&mut self, ready: EventKind) {
         self.disarm(Timer::Start);
         // In its original form, if the state has it redacted.
-        let waiting = self.state().turn.as_ref().and_then(|turn| turn.untold.clone());
-        let prompt = waiting.map(|prompt| self.machine.originals.untold.clone().unwrap_or(prompt));
+        let waiting = self.state().turn.as_ref().and_then(|turn| turn.pending_prompt.clone());
+        let prompt = waiting.map(|prompt| self.machine.originals.pending_prompt.clone().unwrap_or(prompt));
         let prompt = prompt.map(|prompt| PendingPrompt { text: self.told_first(prompt.text), ..prompt });
-        let untold = self.state().untold;
+        let pending = self.state().pending_settings;
         self.record(ready);
         if self.state().status != Status::Starting {
             return;
         }
-        if untold.mode {
+        if pending.mode {
             self.tell(AgentInput::SetMode(self.state().mode));
         }
-        if untold.tools {
+        if pending.tools {
             self.tell_tools();
         }
         match prompt {
@@ -139,8 +139,8 @@ impl Transition<'_> {
     /// Enters STOPPING. A graceful stop first waits for the running turn.
     fn begin_stop(&mut self, how: StopMode, then: AfterStop, message: &str) {
         // A prompt the agent never received is no work to wait for, nor is work that nothing here can end.
-        let at_work =
-            self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_none()) && !self.is_external();
+        let at_work = self.state().turn.as_ref().is_some_and(|turn| turn.pending_prompt.is_none())
+            && !self.is_external();
         let waits_for_turn = how == StopMode::Graceful && at_work && !self.waits_for_an_answer();
         self.machine.stopping = Some(Stopping { then, asked: false });
         self.disarm(Timer::Start);

@@ -200,8 +200,8 @@ impl Transition<'_> {
 
     /// Sets the timer for the permission with the earliest deadline.
     pub(super) fn watch_requests(&mut self) {
-        let upkeep = self.machine.spec.upkeep;
-        if upkeep.attended_wait.is_none() && upkeep.unattended_wait.is_none() {
+        let timeouts = self.machine.spec.timeouts;
+        if timeouts.attended_wait.is_none() && timeouts.unattended_wait.is_none() {
             return;
         }
         match self.state().requests.values().filter_map(|pending| self.answer_by(pending)).min() {
@@ -215,13 +215,13 @@ impl Transition<'_> {
         if !matches!(pending.ask, RequestSubject::Permission(_)) {
             return None;
         }
-        let (upkeep, state) = (&self.machine.spec.upkeep, self.state());
+        let (timeouts, state) = (&self.machine.spec.timeouts, self.state());
         match state.attended_since {
-            Some(since) => Some(since.max(pending.asked_at).after(upkeep.attended_wait?)),
+            Some(since) => Some(since.max(pending.asked_at).after(timeouts.attended_wait?)),
             None => {
-                let active = state.last_activity_at.filter(|_| upkeep.activity_extends);
+                let active = state.last_activity_at.filter(|_| timeouts.activity_extends);
                 let since = active.map_or(pending.asked_at, |active| active.max(pending.asked_at));
-                Some(since.after(upkeep.unattended_wait?))
+                Some(since.after(timeouts.unattended_wait?))
             }
         }
     }

@@ -76,10 +76,10 @@ impl Transition<'_> {
         if !attachments.is_empty() {
             return Err(Error::invalid("attachments", "cannot be added to a running turn; wait for its end"));
         }
-        let untold = self.has_pending_prompt();
+        let pending_prompt = self.has_pending_prompt();
         self.record(EventKind::MessageAdded { turn, text: text.clone(), by });
         // A message that precedes the prompt's delivery is delivered with the prompt.
-        if !untold {
+        if !pending_prompt {
             self.tell(AgentInput::Steer { text });
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Transition<'_> {
 
     /// Returns whether a prompt waits for the agent to be ready, to which more can be said.
     fn has_pending_prompt(&self) -> bool {
-        self.state().turn.as_ref().is_some_and(|turn| turn.untold.is_some() && !turn.compacting)
+        self.state().turn.as_ref().is_some_and(|turn| turn.pending_prompt.is_some() && !turn.compacting)
     }
 
     /// Checks what refuses a prompt in any status.
@@ -133,7 +133,7 @@ impl Transition<'_> {
         match self.interruptible_turn() {
             None => {}
             // The agent never received the prompt, so there is nothing to interrupt.
-            Some(turn) if turn.untold.is_some() => {
+            Some(turn) if turn.pending_prompt.is_some() => {
                 self.close_turn(EndReason::Cancelled, "cancelled before the agent was ready");
             }
             Some(_) => self.interrupt(InterruptReason::Cancelled),
@@ -205,7 +205,7 @@ impl Transition<'_> {
 
     /// Compacts a conversation that has grown too large, if the session is configured for that.
     fn compact_if_large(&mut self) {
-        let Some(most) = self.machine.spec.upkeep.compact_above_tokens else { return };
+        let Some(most) = self.machine.spec.timeouts.compact_above_tokens else { return };
         if self.state().context_tokens.is_some_and(|tokens| tokens > most) {
             // Refused if the budget is used up; then the conversation no longer grows.
             let _ = self.compact();
@@ -290,7 +290,9 @@ impl Transition<'_> {
     /// Ends the turn and what waited for its end: an automatic compaction or a graceful stop.
     fn agent_ended_turn(&mut self, reason: EndReason, text: String, error: String) {
         // The agent cannot end a turn it has not received yet; the report is about an older one.
-        let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.untold.is_none()) else { return };
+        let Some(turn) = self.state().turn.as_ref().filter(|turn| turn.pending_prompt.is_none()) else {
+            return;
+        };
         let reason = match (turn.interrupted, reason) {
             (Some(InterruptReason::Cancelled), EndReason::Failed | EndReason::Cancelled) => {
                 EndReason::Cancelled

@@ -170,7 +170,7 @@ impl Supervisor {
             timeout: new.timeout,
             mode,
             launch: new.launch,
-            upkeep: new.upkeep,
+            timeouts: new.timeouts,
             containment,
             scrub,
             workers,

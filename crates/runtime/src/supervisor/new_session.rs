@@ -30,7 +30,7 @@ pub struct NewSession {
     pub timeout: Option<Duration>,
     pub initial_message: String,
     pub launch: LaunchPolicy,
-    pub upkeep: Timeouts,
+    pub timeouts: Timeouts,
     /// The creator, for the record.
     pub by: String,
 }
@@ -55,7 +55,7 @@ impl NewSession {
             timeout: None,
             initial_message: String::new(),
             launch: LaunchPolicy::Now,
-            upkeep: Timeouts::default(),
+            timeouts: Timeouts::default(),
             by,
         }
     }
@@ -83,7 +83,7 @@ impl fmt::Debug for NewSession {
             .field("timeout", &self.timeout)
             .field("initial_message", &self.initial_message)
             .field("launch", &self.launch)
-            .field("upkeep", &self.upkeep)
+            .field("upkeep", &self.timeouts)
             .field("by", &self.by)
             .finish()
     }

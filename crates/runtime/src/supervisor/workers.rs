@@ -72,7 +72,7 @@ impl Supervisor {
             max_tokens: left.tokens.unwrap_or(0),
             timeout: snapshot.spec.timeout,
             initial_message: new.prompt,
-            upkeep: Timeouts { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.upkeep },
+            timeouts: Timeouts { idle_wait: Some(limits::WORKER_IDLE_WAIT), ..snapshot.spec.timeouts },
             ..NewSession::new(provider, format!("agent of {parent}"))
         };
         let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };

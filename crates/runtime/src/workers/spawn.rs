@@ -183,7 +183,7 @@ impl Workers {
             max_tokens: left.tokens.unwrap_or(0),
             timeout: [limit, parent.spec.timeout].into_iter().flatten().min(),
             initial_message: spawn.prompt.clone(),
-            upkeep: Timeouts { idle_wait: None, ..parent.spec.upkeep },
+            timeouts: Timeouts { idle_wait: None, ..parent.spec.timeouts },
             ..NewSession::new(provider, spawn.by.clone())
         };
         Ok((new, first))

@@ -83,7 +83,7 @@ fn rich_state() -> State {
         last_activity_at: Some(Timestamp(3)),
         turn: Some(OpenTurn {
             id: TurnId(9),
-            untold: None,
+            pending_prompt: None,
             interrupted: Some(InterruptReason::Cancelled),
             compacting: false,
             calls: [(CallId::new("call_1"), "Bash".to_owned())].into(),

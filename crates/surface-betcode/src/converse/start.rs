@@ -74,7 +74,7 @@ impl Betcode {
             name: start.name,
             mode: start.plan_mode.then_some(Mode::Plan),
             launch: LaunchPolicy::OnPrompt,
-            upkeep: defaults.upkeep,
+            timeouts: defaults.timeouts,
             ..NewSession::new(start.provider, client.signature())
         };
         let created = match client_key {

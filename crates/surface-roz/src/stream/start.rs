@@ -47,8 +47,8 @@ impl Roz {
         let mut new = session_in(&environment, provider, model.of(provider));
         let can = self.supervisor.providers().get(provider)?.capabilities();
         let past = history::divide(can, &start.project_context, &start.history, &mut new.provider_config)?;
-        new.upkeep.idle_wait = Some(surface::limits::IDLE_WAIT);
-        new.upkeep.compact_above_tokens =
+        new.timeouts.idle_wait = Some(surface::limits::IDLE_WAIT);
+        new.timeouts.compact_above_tokens =
             max_context_tokens.map(|most| u64::from(most) * limits::COMPACT_AT_PERCENT / 100);
         let prepared = vec![
             Command::HoldInput { holder: Some(SOURCE.to_owned()) },
@@ -88,7 +88,7 @@ pub(crate) fn session_in(
         directory: environment.directory.clone(),
         model,
         provider_config,
-        upkeep: Timeouts { attended_wait: Some(wait), unattended_wait: Some(wait), ..Timeouts::default() },
+        timeouts: Timeouts { attended_wait: Some(wait), unattended_wait: Some(wait), ..Timeouts::default() },
         ..NewSession::new(provider, SOURCE.to_owned())
     }
 }

@@ -126,7 +126,7 @@ impl Roz {
         new.timeout = timeout;
         new.parent = parent;
         let idle_wait = Some(runtime::limits::WORKER_IDLE_WAIT);
-        new.upkeep = Timeouts { idle_wait, ..new.upkeep };
+        new.timeouts = Timeouts { idle_wait, ..new.timeouts };
         let offered = Command::RegisterTools { source: "team".to_owned(), tools: Vec::new() };
         self.supervisor.create_begun(new, vec![offered]).await
     }

@@ -35,7 +35,7 @@ pub(super) struct Previous {
 impl Previous {
     /// Ensures that the old program can be restarted, and learns its environment.
     pub(super) async fn keep(running: &Running, client: &Client) -> Result<Self> {
-        match client.upkeep().prepare_upgrade(pb::PrepareUpgradeRequest {}).await {
+        match client.daemon_operations().prepare_upgrade(pb::PrepareUpgradeRequest {}).await {
             Ok(prepared) => Ok(Self::told(prepared.into_inner())),
             Err(status) if status.code() == tonic::Code::Unimplemented => Ok(Self {
                 program: running.program.clone(),

@@ -84,8 +84,8 @@ fn an_external_agents_reports_are_turns_and_nothing_is_sent_to_it() {
 #[test]
 fn an_agent_is_told_that_nobody_answered() {
     let wait = Some(std::time::Duration::from_secs(60));
-    let upkeep = Timeouts { attended_wait: wait, unattended_wait: wait, ..Timeouts::default() };
-    let mut machine = running(SessionSpec { upkeep, ..spec() });
+    let timeouts = Timeouts { attended_wait: wait, unattended_wait: wait, ..Timeouts::default() };
+    let mut machine = running(SessionSpec { timeouts, ..spec() });
     let prompt = Command::Prompt {
         text: "go".to_owned(),
         attachments: Vec::new(),

@@ -293,8 +293,8 @@ impl Witness {
         }
         let permissions =
             state.requests.values().any(|pending| matches!(pending.ask, RequestSubject::Permission(_)));
-        let upkeep = play.machine.spec().upkeep;
-        if permissions && upkeep.attended_wait.is_some() && upkeep.unattended_wait.is_some() {
+        let timeouts = play.machine.spec().timeouts;
+        if permissions && timeouts.attended_wait.is_some() && timeouts.unattended_wait.is_some() {
             assert!(armed(Timer::Answer), "nothing bounds the wait for an answer");
         }
         let limited_time = play.machine.state().budget_of(play.machine.spec()).work_ms.is_some();
@@ -311,7 +311,7 @@ impl Witness {
             "a queued prompt waits for nothing"
         );
         assert_eq!(armed(Timer::Tool), state.tool_calls.deadline().is_some());
-        assert_eq!(armed(Timer::Idle), state.status == Status::Running && upkeep.idle_wait.is_some());
+        assert_eq!(armed(Timer::Idle), state.status == Status::Running && timeouts.idle_wait.is_some());
         if matches!(state.status, Status::Starting | Status::Running | Status::Working) {
             assert_eq!(armed(Timer::Deadline), play.machine.spec().timeout.is_some());
         }

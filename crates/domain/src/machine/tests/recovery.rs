@@ -1,7 +1,28 @@
 //! The daemon restarted: agents that survived are reattached, agents that ran inside it are replaced.
 
-use super::script::{after, check};
+use serde_json::json;
+
+use super::script::{after, check, spec};
+use crate::redact::Originals;
 use crate::session::Status;
+use crate::state::State;
+use crate::turn::{OpenTurn, PendingPrompt};
+
+/// Rows of sessions are read by later versions, and those of former ones by this one.
+#[test]
+fn fields_that_were_renamed_are_stored_under_their_former_names() {
+    let prompt = PendingPrompt { text: "go".to_owned(), attachments: Vec::new() };
+    let originals = Originals { pending_prompt: Some(prompt.clone()), ..Originals::default() };
+    assert_eq!(serde_json::to_value(&originals).unwrap()["untold"]["text"], "go");
+    let turn = json!({"id": "turn_1", "untold": prompt, "interrupted": null, "calls": {}});
+    let turn: OpenTurn = serde_json::from_value(turn).unwrap();
+    assert_eq!(turn.pending_prompt, Some(prompt));
+    assert_eq!(serde_json::to_value(&turn).unwrap()["untold"]["text"], "go");
+    let state = serde_json::to_value(State::default()).unwrap();
+    assert_eq!(state["untold"], json!({"mode": false, "tools": false}));
+    let spec = serde_json::to_value(spec()).unwrap();
+    assert!(spec["upkeep"].is_object() && spec.get("timeouts").is_none(), "{spec}");
+}
 
 #[test]
 fn a_turn_goes_on_after_the_daemon_came_back() {

@@ -139,16 +139,17 @@ impl Play {
                     spec.timeout = Some(Duration::from_secs(value.parse().expect("seconds")));
                 }
                 ("attended", value) => {
-                    spec.upkeep.attended_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                    spec.timeouts.attended_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
                 }
                 ("unattended", value) => {
-                    spec.upkeep.unattended_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                    spec.timeouts.unattended_wait =
+                        Some(Duration::from_secs(value.parse().expect("seconds")));
                 }
                 ("idle", value) => {
-                    spec.upkeep.idle_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
+                    spec.timeouts.idle_wait = Some(Duration::from_secs(value.parse().expect("seconds")));
                 }
                 ("compact_above", value) => {
-                    spec.upkeep.compact_above_tokens = Some(value.parse().expect("tokens"));
+                    spec.timeouts.compact_above_tokens = Some(value.parse().expect("tokens"));
                 }
                 ("mode", value) => spec.mode = Mode::parse(value).expect("a mode"),
                 (key, _) => panic!("no setting is called {key}"),
