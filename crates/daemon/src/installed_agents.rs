@@ -8,7 +8,7 @@ use std::sync::Arc;
 use agent_port::{Availability, Capabilities, Provider};
 use config::failure::{Failure, Result};
 use config::file::Config;
-use domain::ProviderKind;
+use domain::{ProviderKind, SYSTEM_PROMPT_CAPABILITY};
 use providers::acp;
 use wire::obey::v1 as pb;
 
@@ -114,7 +114,7 @@ fn abilities(can: Capabilities) -> Vec<String> {
         (can.questions, "questions"),
         (can.attachments, "attachments"),
         (can.compaction, "compaction"),
-        (can.system_prompt, "system prompt"),
+        (can.system_prompt, SYSTEM_PROMPT_CAPABILITY),
         (can.history, "history as turns"),
         (can.system_messages, "system messages"),
     ];

@@ -44,7 +44,7 @@ pub use machine::{Decided, Effect, Fork, Input, Machine, StopStep, Timer};
 pub use permission::{Decision, Mode};
 pub use redact::{Originals, Redact};
 pub use resources::{Resource, ResourceLimits};
-pub use session::{LaunchPolicy, ProviderKind, SessionSpec, Status, Timeouts};
+pub use session::{LaunchPolicy, ProviderKind, SYSTEM_PROMPT_CAPABILITY, SessionSpec, Status, Timeouts};
 pub use state::State;
 pub use time::Timestamp;
 pub use usage::Usage;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::containment::{NETWORK_KEY, SANDBOX_KEY};
-use domain::{ErrorCode, ProviderKind, Resource, Status};
+use domain::{ErrorCode, ProviderKind, Resource, SYSTEM_PROMPT_CAPABILITY, Status};
 use wire::obey::local::v1 as local;
 
 use super::protobuf_duration;
@@ -153,19 +153,32 @@ async fn dressed(
         told.push(format!("You go on with work that was begun before. What is known of it:\n{context}"));
     }
     if !told.is_empty() {
-        if !matches!(provider, ProviderKind::ClaudeCode | ProviderKind::Codex | ProviderKind::OpenaiApi) {
-            let flag = if args.checkpoint.is_some() { "--checkpoint" } else { "--agent" };
-            return Err(Failure::usage(format!(
-                "{flag}: agents of {} take no system prompt; use claude-code, codex or openai-api with it, or say it in \
-                 --message",
-                provider.name()
-            )));
-        }
+        let flag = if args.checkpoint.is_some() { "--checkpoint" } else { "--agent" };
+        check_takes_system_prompt(console, client, flag, provider).await?;
         let config = args.config.get_or_insert_default();
         told.extend(config.remove(PROMPT_KEY));
         config.insert(PROMPT_KEY.to_owned(), told.join("\n\n"));
     }
     Ok(args)
+}
+
+/// Refuses a flag that becomes a system prompt for a provider that takes none.
+async fn check_takes_system_prompt(
+    console: &Console,
+    client: &Client,
+    flag: &str,
+    provider: ProviderKind,
+) -> Result<()> {
+    let known = agent_choice::list(console, client).await?.agents.into_iter();
+    let able: Vec<String> = known
+        .filter(|agent| agent.capabilities.iter().any(|name| name == SYSTEM_PROMPT_CAPABILITY))
+        .map(|agent| agent.name)
+        .collect();
+    if able.iter().any(|name| name == provider.name()) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{flag}: agents of {} take no system prompt", provider.name()))
+        .with_hint(format!("use one of {} with it, or say it in --message", able.join(", "))))
 }
 
 /// Adds what an issue says: the first message, and names if none are given.
