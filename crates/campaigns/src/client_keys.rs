@@ -62,7 +62,34 @@ fn request_content(command: &Command) -> Option<Value> {
             "grant": grant.as_ref().map(|grant| format!("{grant:?}")),
         }),
         Command::Answer { request, answers, .. } => json!({"request": request, "answers": answers}),
-        _ => return None,
+        Command::Start
+        | Command::Queue(
+            QueueCommand::Edit { .. }
+            | QueueCommand::Move { .. }
+            | QueueCommand::Drop { .. }
+            | QueueCommand::Pause { .. }
+            | QueueCommand::Resume { .. },
+        )
+        | Command::SetBudget { .. }
+        | Command::Archive { .. }
+        | Command::AskPermission { .. }
+        | Command::CallTool { .. }
+        | Command::ReturnTool { .. }
+        | Command::RegisterTools { .. }
+        | Command::SetMode { .. }
+        | Command::SetModel { .. }
+        | Command::Rename { .. }
+        | Command::Compact
+        | Command::SetGrant { .. }
+        | Command::ClearGrants { .. }
+        | Command::RevokeAutoApprove { .. }
+        | Command::HoldInput { .. }
+        | Command::Stop { .. }
+        | Command::Restart { .. }
+        | Command::Configure { .. }
+        | Command::Observe { .. }
+        | Command::Report(_)
+        | Command::ReportWorkers { .. } => return None,
     })
 }
 

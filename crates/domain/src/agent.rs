@@ -135,6 +135,23 @@ pub enum AgentEvent {
     },
 }
 
+/// A pattern for any of the kinds and groups of reports that are listed, without a separator, as `any_event!` is one for
+/// events. The tidy rule `events` refuses a wildcard in place of it.
+#[macro_export]
+macro_rules! any_report {
+    (@ life) => { $crate::any_report!(Ready Broken) };
+    (@ turn) => { $crate::any_report!(TurnStarted TurnEnded) };
+    (@ text) => { $crate::any_report!(Text Thinking) };
+    (@ call) => { $crate::any_report!(ToolStarted ToolProgress ToolFinished) };
+    (@ request) => { $crate::any_report!(Asked Checks Withdrew) };
+    (@ settings) => { $crate::any_report!(Todos Mode PlanMode Model Commands Servers) };
+    (@ usage) => { $crate::any_report!(Usage Compacted RateLimited) };
+    (@ worker) => { $crate::any_report!(WorkerStarted WorkerProgressed WorkerFinished) };
+    (@ log) => { $crate::any_report!(Notice Waits Logged Unparsed) };
+    (@ $kind:ident) => { $crate::AgentEvent::$kind { .. } };
+    ($($name:ident)+) => { $($crate::any_report!(@ $name))|+ };
+}
+
 /// An input for an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

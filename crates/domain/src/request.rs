@@ -70,6 +70,22 @@ pub enum RequestSubject {
 }
 
 impl RequestSubject {
+    /// Returns the call that must be allowed, if that is asked.
+    pub fn permission(&self) -> Option<&PermissionSubject> {
+        match self {
+            Self::Permission(permission) => Some(permission),
+            Self::Question { .. } | Self::ClientTool { .. } => None,
+        }
+    }
+
+    /// Returns what a person must answer; nothing where something else is asked.
+    pub fn questions(&self) -> &[Question] {
+        match self {
+            Self::Question { questions, .. } => questions,
+            Self::Permission(_) | Self::ClientTool { .. } => &[],
+        }
+    }
+
     /// Drops a tool input that is too large for the state; the journal has it.
     pub(crate) fn forget_large_input(&mut self) {
         match self {

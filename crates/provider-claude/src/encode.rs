@@ -223,10 +223,7 @@ fn decided(decision: Decision, message: &str, updated: Option<&Value>, ask: &Req
 
 /// Returns the answer to questions: the agent expects them back, with the answers by the question's text.
 fn answered(answers: &BTreeMap<String, String>, ask: &RequestSubject) -> Value {
-    let questions: &[Question] = match ask {
-        RequestSubject::Question { questions, .. } => questions,
-        _ => &[],
-    };
+    let questions = ask.questions();
     let mut input = asked(questions);
     let by_text: Map<String, Value> = questions
         .iter()

@@ -82,7 +82,15 @@ impl InProcessAgent for OpenaiAgent {
                 let known = self.models.get().map(Vec::as_slice).unwrap_or_default();
                 models::choose(model, known).map(drop)
             }
-            _ => Ok(()),
+            AgentInput::Steer { .. }
+            | AgentInput::Interrupt
+            | AgentInput::Decide { .. }
+            | AgentInput::Answer { .. }
+            | AgentInput::ToolResult { .. }
+            | AgentInput::Tools(_)
+            | AgentInput::SetMode(_)
+            | AgentInput::Compact
+            | AgentInput::Leave => Ok(()),
         }
     }
 
@@ -226,10 +234,12 @@ impl OpenaiWorker {
                 // Its turn has already ended, which was reported.
                 AgentInput::Interrupt => {}
                 AgentInput::Leave => return Ok(()),
-                other => {
-                    self.adopt(other);
+                setting @ (AgentInput::SetMode(_) | AgentInput::SetModel(_) | AgentInput::Tools(_)) => {
+                    self.adopt(setting);
                     self.warn_of_hidden().await?;
                 }
+                // What was asked is not pending any more.
+                AgentInput::Decide { .. } | AgentInput::Answer { .. } | AgentInput::ToolResult { .. } => {}
             }
         }
         Ok(())
@@ -273,7 +283,14 @@ impl OpenaiWorker {
             AgentInput::SetMode(mode) => self.mode = mode,
             AgentInput::SetModel(model) => self.model = model,
             AgentInput::Tools(tools) => self.clients = tools,
-            _ => {}
+            AgentInput::Prompt { .. }
+            | AgentInput::Steer { .. }
+            | AgentInput::Interrupt
+            | AgentInput::Decide { .. }
+            | AgentInput::Answer { .. }
+            | AgentInput::ToolResult { .. }
+            | AgentInput::Compact
+            | AgentInput::Leave => {}
         }
     }
 

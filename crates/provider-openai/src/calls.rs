@@ -186,17 +186,23 @@ impl OpenaiWorker {
             }
             Some(AgentInput::Answer { native, answers, ask }) => {
                 let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
-                let questions = match ask {
-                    RequestSubject::Question { questions, .. } => questions,
-                    _ => Vec::new(),
-                };
-                self.settle(running, at, true, told(&questions, &answers)).await
+                self.settle(running, at, true, told(ask.questions(), &answers)).await
             }
             Some(AgentInput::ToolResult { native, ok, output }) => {
                 let Some(at) = running.waiting.remove(&native) else { return Ok(()) };
                 self.settle(running, at, ok, output).await
             }
-            other => self.take_input(other),
+            other @ (Some(
+                AgentInput::Prompt { .. }
+                | AgentInput::Steer { .. }
+                | AgentInput::Interrupt
+                | AgentInput::Tools(_)
+                | AgentInput::SetMode(_)
+                | AgentInput::SetModel(_)
+                | AgentInput::Compact
+                | AgentInput::Leave,
+            )
+            | None) => self.take_input(other),
         }
     }
 

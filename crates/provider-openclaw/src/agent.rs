@@ -94,7 +94,14 @@ impl InProcessAgent for OpenclawAgent {
             AgentInput::Compact => {
                 Err(Error::new(ErrorCode::WrongState, "OpenClaw compacts its conversations by itself"))
             }
-            _ => Ok(()),
+            AgentInput::Steer { .. }
+            | AgentInput::Interrupt
+            | AgentInput::Decide { .. }
+            | AgentInput::Answer { .. }
+            | AgentInput::ToolResult { .. }
+            | AgentInput::Tools(_)
+            | AgentInput::SetMode(_)
+            | AgentInput::Leave => Ok(()),
         }
     }
 
@@ -292,7 +299,14 @@ impl OpenclawWorker {
             Some(AgentInput::Leave) => self.conversation.leave(out),
             // Modes are ours: the gateway asks, and is answered. Tools of clients reach it through the
             // bridge.
-            Some(_) => {}
+            Some(
+                AgentInput::Answer { .. }
+                | AgentInput::ToolResult { .. }
+                | AgentInput::Tools(_)
+                | AgentInput::SetMode(_)
+                | AgentInput::SetModel(_)
+                | AgentInput::Compact,
+            ) => {}
         }
         Ok(())
     }
@@ -356,8 +370,17 @@ impl OpenclawWorker {
                         self.conversation.interrupt(&mut FrameEffects::default());
                         self.conversation.fail(String::new(), &mut out);
                     }
-                    // So it does of what is said and decided.
-                    other => self.take_input(other, &mut out)?,
+                    // So it is of messages and decisions.
+                    other @ Some(
+                        AgentInput::Steer { .. }
+                        | AgentInput::Decide { .. }
+                        | AgentInput::Answer { .. }
+                        | AgentInput::ToolResult { .. }
+                        | AgentInput::Tools(_)
+                        | AgentInput::SetMode(_)
+                        | AgentInput::SetModel(_)
+                        | AgentInput::Compact,
+                    ) => self.take_input(other, &mut out)?,
                 },
             }
             for event in out.events {

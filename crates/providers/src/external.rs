@@ -71,7 +71,14 @@ impl InProcessAgent for ExternalAgent {
                 "the session is external: its agent runs outside the daemon and takes no prompts from it; \
                  prompt it there",
             )),
-            _ => Ok(()),
+            AgentInput::Interrupt
+            | AgentInput::Decide { .. }
+            | AgentInput::Answer { .. }
+            | AgentInput::ToolResult { .. }
+            | AgentInput::Tools(_)
+            | AgentInput::SetMode(_)
+            | AgentInput::SetModel(_)
+            | AgentInput::Leave => Ok(()),
         }
     }
 

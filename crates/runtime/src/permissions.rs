@@ -7,26 +7,36 @@ use domain::permission::grant::Asked;
 use domain::permission::pattern::{self, PatternCall};
 use domain::permission::{CallEvaluation, RuleVerdict};
 use domain::request::{PermissionSubject, RequestSubject, Settler};
-use domain::{AgentEvent, Command, Input, SessionSpec};
+use domain::{AgentEvent, Command, Input, SessionSpec, any_report};
 
 use crate::settings::Settings;
 use host::clock;
 
 /// Adds to an input the evaluation its session needs to decide.
 pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: Input) -> Input {
-    match input {
-        Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) })
-        | Input::Command(Command::AskPermission { native, ask }) => {
+    if let Input::Command(Command::AskPermission { native, ask }) = input {
+        let findings = evaluate_and_count(settings, spec, &ask);
+        return Input::Asked { native, ask, findings };
+    }
+    if let Input::Agent(report) = input {
+        return report_with_evaluation(settings, spec, report);
+    }
+    input
+}
+
+fn report_with_evaluation(settings: &Settings, spec: &SessionSpec, report: AgentEvent) -> Input {
+    match report {
+        AgentEvent::Asked { native, ask: RequestSubject::Permission(ask) } => {
             let findings = evaluate_and_count(settings, spec, &ask);
             Input::Asked { native, ask, findings }
         }
-        Input::Agent(AgentEvent::Checks { native, ask }) => {
+        AgentEvent::Checks { native, ask } => {
             let findings = evaluate(settings, spec, &ask);
             Input::Checked { native, ask, findings }
         }
         // A client's tool that the rules forbid is refused like any other call. Otherwise it needs no
         // permission.
-        Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } }) => {
+        AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } } => {
             let ask = PermissionSubject {
                 call: Some(call.clone()),
                 tool,
@@ -41,7 +51,8 @@ pub(crate) fn with_evaluation(settings: &Settings, spec: &SessionSpec, input: In
             let PermissionSubject { tool, input, .. } = ask;
             Input::Agent(AgentEvent::Asked { native, ask: RequestSubject::ClientTool { call, tool, input } })
         }
-        other => other,
+        AgentEvent::Asked { ask: RequestSubject::Question { .. }, .. }
+        | any_report!(life turn text call Withdrew settings usage worker log) => Input::Agent(report),
     }
 }
 

@@ -269,10 +269,7 @@ impl ConverseStream {
     /// Answers a permission request. A repeated identical answer is accepted; a different one is an error.
     async fn decide(&self, response: pb::PermissionResponse) -> Result<(), Error> {
         let (request, command) = from_wire::decision(response, &self.client.answer_signature()?)?;
-        let meant = match &command {
-            Command::Decide { decision, .. } => Some(*decision),
-            _ => None,
-        };
+        let meant = if let Command::Decide { decision, .. } = &command { Some(*decision) } else { None };
         let applied = self.command(command).await?;
         if !applied.events.is_empty() {
             return Ok(());

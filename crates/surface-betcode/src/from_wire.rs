@@ -6,7 +6,7 @@ use base64::Engine as _;
 use domain::event::Attachment;
 use domain::limits::NAME_MAX_CHARS;
 use domain::permission::Grant;
-use domain::request::{Question, RequestSubject};
+use domain::request::RequestSubject;
 use domain::{Command, Decision, Error, ErrorCode, Mode, ProviderKind, RequestId, SessionId, WhenBusy};
 use wire::betcode::v1 as pb;
 
@@ -222,10 +222,7 @@ pub(super) fn answers(
     if response.answers.is_empty() {
         return Err(Error::invalid("question_response.answers", "is required"));
     }
-    let asked: &[Question] = match ask {
-        Some(RequestSubject::Question { questions, .. }) => questions,
-        _ => &[],
-    };
+    let asked = ask.map(RequestSubject::questions).unwrap_or_default();
     let whole = [questions::question_text(asked), response.question_id, String::new()];
     let mut answers = BTreeMap::new();
     for (key, answer) in response.answers {

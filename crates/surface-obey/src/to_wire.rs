@@ -223,9 +223,10 @@ impl TurnActivityProjector {
         }
         let code = code.unwrap_or(ErrorCode::WrongState);
         let text = code.sentence(message);
-        self.failure = Some(match to {
-            Status::Failed => Error::new(code, text),
-            _ => Error::new(ErrorCode::WrongState, format!("the session was stopped: {text}")),
+        self.failure = Some(if *to == Status::Failed {
+            Error::new(code, text)
+        } else {
+            Error::new(ErrorCode::WrongState, format!("the session was stopped: {text}"))
         });
         Flow::Done
     }

@@ -1,11 +1,17 @@
-//! A `match` over the kinds of events decides about every one of them. Clippy's `wildcard_enum_match_arm` would hold for
-//! all enums or for none, and does not look into `Some(EventKind::…)`.
+//! A `match` over the kinds of events, or over what the session's core sends and receives, decides about every one of them.
+//! Clippy's `wildcard_enum_match_arm` would hold for all enums or for none, and does not look into `Some(EventKind::…)`.
 
 use super::rust::has_word;
 use super::{Breach, Tree};
 
 /// The file with the groups that `any_event!` knows.
 const GROUPS: &str = "crates/domain/src/event/groups.rs";
+
+/// Enums of `domain` whose new variants must be seen by every `match` over them.
+const DECIDED: &[&str] = &["EventKind", "AgentEvent", "AgentInput", "Effect", "Command"];
+
+/// Crates in which `Command` is what was typed, not what a session is asked.
+const OF_THE_COMMAND_LINE: &[&str] = &["crates/cli/", "crates/cli-args/", "crates/obey/", "crates/daemon/"];
 
 /// An arm of a `match`: where its pattern begins, and the pattern with its guard.
 type Arm<'a> = (usize, &'a str);
@@ -21,9 +27,9 @@ pub fn decided(tree: &Tree) -> Vec<Breach> {
             breaches.push(Breach::new("events", file.at(code[..at].matches('\n').count()), remedy));
         };
         for arms in matches(code) {
-            if arms.iter().any(|(_, arm)| has_word(arm, "EventKind") || has_word(arm, "any_event")) {
+            if arms.iter().any(|(_, arm)| names_decided(arm, &file.path)) {
                 for (at, _) in arms.iter().filter(|(_, arm)| is_wildcard(arm)) {
-                    let remedy = "name the kinds (any_event! names groups of events), or use `if let`";
+                    let remedy = "name the kinds (any_event! names groups of events, any_report! of reports), or use `if let`";
                     breach(*at, remedy.to_owned());
                 }
             }
@@ -33,6 +39,15 @@ pub fn decided(tree: &Tree) -> Vec<Breach> {
         }
     }
     breaches
+}
+
+/// Returns whether a pattern is one of an enum that every `match` decides about.
+fn names_decided(arm: &str, path: &str) -> bool {
+    let typed = OF_THE_COMMAND_LINE.iter().any(|prefix| path.starts_with(prefix));
+    let mut enums = DECIDED.iter().filter(|name| !(typed && **name == "Command"));
+    has_word(arm, "any_event")
+        || has_word(arm, "any_report")
+        || enums.any(|name| has_word(arm, name) && arm.contains(&format!("{name}::")))
 }
 
 /// Returns the groups that an arm names although another arm names one of their kinds.
@@ -156,6 +171,8 @@ mod tests {
             places("match kind {\n Some(EventKind::A { .. }) => {}\n _ if x => {}\n _ => {}\n}"),
             [":3", ":4"]
         );
+        assert_eq!(places("match input {\n AgentInput::A => {}\n _ => {}\n}"), [":3"]);
+        assert_eq!(places("match command {\n Command::A { x } => x,\n _ => return,\n}"), [":3"]);
         assert_eq!(places("match (a, b) {\n (EventKind::A {}, true) => {}\n (_, _) => {}\n}"), [":3"]);
     }
 
@@ -170,6 +187,7 @@ mod tests {
             )
             .is_empty()
         );
+        assert!(places("match to {\n ToolCommand::A => 1,\n _ => 2,\n}").is_empty());
         assert!(places("match mouse {\n MouseEventKind::A => {}\n _ => {}\n}").is_empty());
         assert!(places("if let EventKind::A { .. } = kind {} // match _ => EventKind::").is_empty());
         assert!(places("#[cfg(test)]\nmod tests { match kind { EventKind::A => 1, _ => 2 } }").is_empty());

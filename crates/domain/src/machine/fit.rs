@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::agent::AgentEvent;
+use crate::any_report;
 use crate::limits::EVENT_TEXT_MAX_BYTES;
 
 /// Returns a report as events that fit, in order.
@@ -28,7 +29,9 @@ pub(super) fn fit(event: AgentEvent) -> Vec<AgentEvent> {
             cut_strings(&mut input);
             vec![AgentEvent::ToolStarted { call, tool, input, title, parent }]
         }
-        short => vec![short],
+        short @ any_report!(
+            life turn text ToolProgress ToolFinished request settings usage worker log
+        ) => vec![short],
     }
 }
 
@@ -40,7 +43,7 @@ pub(super) fn may_not_fit(event: &AgentEvent) -> bool {
         | AgentEvent::TurnEnded { text, .. } => is_long(text),
         AgentEvent::ToolProgress { output, .. } | AgentEvent::ToolFinished { output, .. } => is_long(output),
         AgentEvent::ToolStarted { .. } => true,
-        _ => false,
+        any_report!(life TurnStarted request settings usage worker log) => false,
     }
 }
 

@@ -244,7 +244,7 @@ impl Transition<'_> {
                     Error::new(ErrorCode::CreateFailed, self.exit_text("the agent ended at start", exit));
                 self.fail(error);
             }
-            _ => {
+            Status::Created | Status::Running | Status::Working | Status::Stopped | Status::Failed => {
                 let error =
                     Error::new(ErrorCode::ProviderCrashed, self.exit_text("the agent's process ended", exit));
                 self.fail(error);

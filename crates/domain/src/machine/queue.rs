@@ -91,7 +91,9 @@ impl Transition<'_> {
             Status::Running => false,
             Status::Created => true,
             Status::Stopped | Status::Failed if self.machine.spec.launch == LaunchPolicy::OnPrompt => true,
-            _ => return,
+            Status::Starting | Status::Working | Status::Stopping | Status::Stopped | Status::Failed => {
+                return;
+            }
         };
         if state.queue.paused.is_some() || state.turn.is_some() || state.rate_limit.is_some() {
             return;

@@ -11,8 +11,7 @@ use crate::event::EventKind;
 use crate::id::{RequestId, TurnId};
 use crate::limits;
 use crate::permission::{
-    CallEvaluation, Choice, Decision, Grant, GrantAction, Mode, PermissionAdvice, RuleVerdict, Scope,
-    pattern, proposal,
+    CallEvaluation, Choice, Decision, Grant, GrantAction, Mode, RuleVerdict, Scope, pattern, proposal,
 };
 use crate::redact;
 use crate::request::{
@@ -43,7 +42,9 @@ impl Transition<'_> {
             RequestSubject::ClientTool { tool, .. } if self.plan_forbids(tool) => {
                 self.fail_unoffered(native, ask, PLAN_REFUSAL.to_owned(), Settler::PLAN_MODE);
             }
-            _ => self.open_request(native, ask, None),
+            RequestSubject::Permission(_)
+            | RequestSubject::Question { .. }
+            | RequestSubject::ClientTool { .. } => self.open_request(native, ask, None),
         }
     }
 
@@ -96,16 +97,11 @@ impl Transition<'_> {
             }
             RequestSubject::Question { .. } | RequestSubject::ClientTool { .. } => None,
         };
-        let proposals = match &ask {
-            RequestSubject::Permission(permission) if settled.is_none() => {
-                proposal::proposals(permission, self.machine.spec.place())
-            }
-            _ => Vec::new(),
-        };
-        let advice = match &ask {
-            RequestSubject::Permission(permission) if settled.is_none() => self.advice(permission, findings),
-            _ => PermissionAdvice::default(),
-        };
+        // What is settled already is shown to nobody who could use them.
+        let waiting = ask.permission().filter(|_| settled.is_none());
+        let proposals = waiting.map(|permission| proposal::proposals(permission, self.machine.spec.place()));
+        let proposals = proposals.unwrap_or_default();
+        let advice = waiting.map(|permission| self.advice(permission, findings)).unwrap_or_default();
         self.record(EventKind::RequestOpened {
             request,
             native: native.clone(),
@@ -356,11 +352,11 @@ impl Transition<'_> {
         let Answer { decision, message, updated_input, by } = answer;
         // An agent must not take a rule's denial, or nobody's answer, for its user's word.
         let settler = Settler::parse(&by);
-        let told = match &ask {
-            RequestSubject::Permission(subject) if !decision.allows() && !settler.is_person() => {
+        let told = match ask.permission() {
+            Some(subject) if !decision.allows() && !settler.is_person() => {
                 settler.denial(&subject.tool, &message)
             }
-            _ => message.clone(),
+            Some(_) | None => message.clone(),
         };
         self.record(EventKind::RequestSettled {
             request,

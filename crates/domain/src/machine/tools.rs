@@ -89,7 +89,9 @@ impl Transition<'_> {
     fn check_bridge(&self) -> Result<(), Error> {
         match self.state().status {
             Status::Starting | Status::Running | Status::Working => Ok(()),
-            _ => Err(self.wrong_state("so that its agent calls nothing")),
+            Status::Created | Status::Stopping | Status::Stopped | Status::Failed => {
+                Err(self.wrong_state("so that its agent calls nothing"))
+            }
         }
     }
 

@@ -1,13 +1,14 @@
 //! Prompts, turns and the streamed output of a working agent.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Timer, Transition};
 use crate::agent::{AgentEvent, AgentInput};
+use crate::any_report;
 use crate::command::WhenBusy;
 use crate::error::{Error, ErrorCode};
 use crate::event::{Attachment, EventKind, Level};
-use crate::id::TurnId;
+use crate::id::{CallId, TurnId};
 use crate::limits;
 use crate::permission::Mode;
 use crate::request::RequestSubject;
@@ -190,7 +191,12 @@ impl Transition<'_> {
             Status::Running => false,
             // An agent that has never run has nothing to compact.
             Status::Stopped | Status::Failed if on_prompt && !self.state().native_session.is_empty() => true,
-            _ => return Err(self.wrong_state("compaction needs a RUNNING one")),
+            Status::Created
+            | Status::Starting
+            | Status::Working
+            | Status::Stopping
+            | Status::Stopped
+            | Status::Failed => return Err(self.wrong_state("compaction needs a RUNNING one")),
         };
         self.check_prompt(COMPACT)?;
         self.open_turn(TurnOrigin::Client, COMPACT.to_owned(), Vec::new(), String::new());
@@ -233,11 +239,11 @@ impl Transition<'_> {
             }
             AgentEvent::Broken { code, message } => self.agent_broke(code, message),
             AgentEvent::RateLimited { resumes_at, reason } => self.rate_limited(resumes_at, reason),
-            AgentEvent::ToolStarted { .. } => {
-                self.agent_called(event);
+            AgentEvent::ToolStarted { call, tool, input, title, parent } => {
+                self.agent_began_call(call, tool, input, title, parent);
                 self.check_budget();
             }
-            AgentEvent::ToolFinished { .. } => self.agent_called(event),
+            AgentEvent::ToolFinished { call, ok, output } => self.agent_ended_call(call, ok, output),
             AgentEvent::Mode(mode) => {
                 // Autonomy is the daemon's decision: an agent can neither take it nor, by reporting its own
                 // mode, give it up.
@@ -256,26 +262,44 @@ impl Transition<'_> {
                     self.record(EventKind::ServersChanged { servers });
                 }
             }
-            plain => self.record(plain_record(plain)),
+            plain @ any_report!(
+                text ToolProgress Todos PlanMode Commands Compacted worker log
+            ) => self.record(plain_record(plain)),
         }
     }
 
-    /// Handles the start or the end of a call, in a turn or between turns. A call starts once and finishes once; reports
-    /// that do not fit are recorded as unparsed output instead of as calls.
-    fn agent_called(&mut self, event: AgentEvent) {
-        let (AgentEvent::ToolStarted { call, .. } | AgentEvent::ToolFinished { call, .. }) = &event else {
-            return;
-        };
+    /// Returns the tool of a call that has begun, in a turn or between turns, and has not ended.
+    fn tool_of_call(&self, call: &CallId) -> Option<String> {
         let state = self.state();
         let of_turn = state.turn.as_ref().and_then(|turn| turn.calls.get(call));
-        let started = of_turn.or_else(|| state.background_calls.get(call)).cloned();
-        let has_room = state.background_calls.len() < limits::BACKGROUND_CALLS_MAX;
-        let record = match (event, started) {
-            (event @ AgentEvent::ToolStarted { .. }, None) if has_room => plain_record(event),
-            (AgentEvent::ToolFinished { call, ok, output }, Some(tool)) => {
-                EventKind::ToolFinished { call, tool, ok, output }
+        of_turn.or_else(|| state.background_calls.get(call)).cloned()
+    }
+
+    /// A call starts once; what does not fit is recorded as unparsed output.
+    fn agent_began_call(
+        &mut self,
+        call: CallId,
+        tool: String,
+        input: Value,
+        title: String,
+        parent: Option<CallId>,
+    ) {
+        let has_room = self.state().background_calls.len() < limits::BACKGROUND_CALLS_MAX;
+        let record = if has_room && self.tool_of_call(&call).is_none() {
+            EventKind::ToolStarted { call, tool, input, title, parent }
+        } else {
+            out_of_place(&json!({"report": "tool_started", "call": call, "tool": tool, "input": input}))
+        };
+        self.record(record);
+    }
+
+    /// A call that has begun ends once; what does not fit is recorded as unparsed output.
+    fn agent_ended_call(&mut self, call: CallId, ok: bool, output: String) {
+        let record = match self.tool_of_call(&call) {
+            Some(tool) => EventKind::ToolFinished { call, tool, ok, output },
+            None => {
+                out_of_place(&json!({"report": "tool_finished", "call": call, "ok": ok, "output": output}))
             }
-            (other, _) => out_of_place(&other),
         };
         self.record(record);
     }
@@ -319,7 +343,12 @@ impl Transition<'_> {
                 self.disarm(Timer::Grace);
                 self.ask_to_leave();
             }
-            _ => {}
+            Status::Created
+            | Status::Starting
+            | Status::Running
+            | Status::Stopping
+            | Status::Stopped
+            | Status::Failed => {}
         }
     }
 
@@ -398,9 +427,6 @@ fn plain_record(event: AgentEvent) -> EventKind {
     match event {
         AgentEvent::Text { text, parent } => EventKind::TextDelta { text, parent },
         AgentEvent::Thinking { text, parent } => EventKind::ThinkingDelta { text, parent },
-        AgentEvent::ToolStarted { call, tool, input, title, parent } => {
-            EventKind::ToolStarted { call, tool, input, title, parent }
-        }
         AgentEvent::ToolProgress { call, output } => EventKind::ToolProgress { call, output },
         AgentEvent::Todos(todos) => EventKind::TodosChanged { todos },
         AgentEvent::PlanMode(on) => EventKind::PlanModeChanged { on },
@@ -421,23 +447,16 @@ fn plain_record(event: AgentEvent) -> EventKind {
         }
         AgentEvent::Logged(line) => EventKind::AgentLogged { line },
         AgentEvent::Unparsed { raw, length } => EventKind::Unparsed { raw, length },
-        // The others have their own rules and never come here; recorded instead of lost.
-        other => out_of_place(&other),
+        // They have rules of their own and never come here; recorded instead of lost.
+        any_report!(life turn ToolStarted ToolFinished request Mode Model Servers Usage RateLimited) => {
+            out_of_place(&json!({"report": "unknown"}))
+        }
     }
 }
 
 /// Records a report that was parsed but fits nowhere, such as the end of a call that nobody knows.
-fn out_of_place(event: &AgentEvent) -> EventKind {
-    let mut raw = match event {
-        AgentEvent::ToolStarted { call, tool, input, .. } => {
-            json!({"report": "tool_started", "call": call, "tool": tool, "input": input}).to_string()
-        }
-        AgentEvent::ToolFinished { call, ok, output } => {
-            json!({"report": "tool_finished", "call": call, "ok": ok, "output": output}).to_string()
-        }
-        // The others have rules of their own.
-        _ => json!({"report": "unknown"}).to_string(),
-    };
+fn out_of_place(report: &Value) -> EventKind {
+    let mut raw = report.to_string();
     let length = raw.len();
     let mut kept = length.min(limits::UNPARSED_MAX_BYTES);
     while !raw.is_char_boundary(kept) {

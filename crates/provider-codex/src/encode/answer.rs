@@ -4,7 +4,7 @@
 use agent_port::Revisioned;
 use std::collections::BTreeMap;
 
-use domain::request::{Question, RequestSubject, spoken_denial};
+use domain::request::{RequestSubject, spoken_denial};
 use domain::turn::EndReason;
 use domain::{Decision, Mode};
 use serde_json::{Map, Value, json};
@@ -110,10 +110,7 @@ fn explain(state: &mut Revisioned<CodexState>, decided: &Decided<'_>, wire: &mut
     if decided.decision != Decision::Deny || decided.message.is_empty() {
         return None;
     }
-    let call = match decided.ask {
-        RequestSubject::Permission(permission) => permission.call.as_ref(),
-        _ => None,
-    };
+    let call = decided.ask.permission().and_then(|permission| permission.call.as_ref());
     if let Some(call) = call.and_then(|call| state.calls.get_mut(call)) {
         call.denied = cut(decided.message, MESSAGE_MAX_CHARS);
     }
@@ -159,11 +156,7 @@ pub(super) fn answer(
     wire: &mut Vec<u8>,
 ) {
     let asking = state.asks.remove(native).unwrap_or(AnswerForm::Answers);
-    let questions: &[Question] = match ask {
-        RequestSubject::Question { questions, .. } => questions,
-        _ => &[],
-    };
-    let given = questions.iter().filter_map(|question| {
+    let given = ask.questions().iter().filter_map(|question| {
         let answer = answers.get(&question.id).or_else(|| answers.get(&question.text))?;
         Some((question.id.clone(), answer.as_str()))
     });

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::{AgentEvent, CallId, Redact};
+use domain::{AgentEvent, CallId, Redact, any_report};
 use scrub::{Live, Piece, Saved, Scrubber};
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,9 @@ impl Scrubbing {
             }
             AgentEvent::ToolProgress { call, output } => self.push(Source::Progress(call), &output, &mut out),
             AgentEvent::Logged(line) => self.push(Source::Log, &format!("{line}\n"), &mut out),
-            other => {
+            other @ any_report!(
+                life turn ToolStarted ToolFinished request settings usage worker Notice Waits Unparsed
+            ) => {
                 self.finish_before(&other, &mut out);
                 out.push(Clean::as_is(other));
             }
@@ -167,7 +169,7 @@ impl Scrubbing {
             | AgentEvent::Checks { .. }
             | AgentEvent::Compacted { .. }
             | AgentEvent::Broken { .. } => self.finish_all(out),
-            _ => {}
+            any_report!(Ready text ToolProgress Withdrew settings Usage RateLimited worker log) => {}
         }
     }
 

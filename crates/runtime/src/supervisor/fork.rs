@@ -98,10 +98,10 @@ impl Supervisor {
         let at = spec.created_at;
         let mut machine = Machine::restore(spec.clone(), state);
         let effects = machine.apply(at, Input::Forked(fork))?;
-        let kinds = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Record(kind) => Some(kind),
-            _ => None,
-        });
+        // A fork has no agent and no timers yet.
+        let kinds = effects
+            .into_iter()
+            .filter_map(|effect| if let Effect::Record(kind) = effect { Some(kind) } else { None });
         let (mut events, mut entries, mut seq) = (Vec::new(), Vec::new(), last);
         for kind in kinds {
             seq += 1;

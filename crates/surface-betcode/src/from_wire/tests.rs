@@ -1,6 +1,6 @@
 //! Valid and invalid messages of clients.
 
-use domain::request::QuestionOption;
+use domain::request::{Question, QuestionOption};
 use prost_types::Struct;
 
 use super::*;
@@ -181,7 +181,7 @@ fn choices_that_several_questions_offer_name_theirs() {
 }
 
 #[test]
-fn pages_have_bounds() {
+fn the_size_of_a_page_has_a_default_and_a_limit() {
     assert_eq!(page(0, 3), (50, 3));
     assert_eq!(page(7, 0), (7, 0));
     assert_eq!(page(u32::MAX, 0), (500, 0));

@@ -343,12 +343,10 @@ impl RozStream {
 
 /// Finds the permission that a client means by the id of its call, or of the request itself.
 pub(crate) fn waiting_permission(snapshot: &Snapshot, id: &str) -> Option<(RequestId, String)> {
-    snapshot.state.requests.values().find_map(|pending| match &pending.ask {
-        RequestSubject::Permission(permission) => {
-            let named = permission.call.as_ref().is_some_and(|call| call.as_str() == id);
-            (named || pending.id.to_string() == id).then(|| (pending.id, permission.tool.clone()))
-        }
-        _ => None,
+    snapshot.state.requests.values().find_map(|pending| {
+        let permission = pending.ask.permission()?;
+        let named = permission.call.as_ref().is_some_and(|call| call.as_str() == id);
+        (named || pending.id.to_string() == id).then(|| (pending.id, permission.tool.clone()))
     })
 }
 
