@@ -237,7 +237,7 @@ impl Found {
 fn needs(facts: &SessionFacts) -> Option<Found> {
     let oldest = facts.requests.iter().min_by_key(|request| request.asked_at)?;
     let (cause, verb) = match oldest.kind {
-        RequestFactsKind::Permission => (StateCause::Permission, "wants"),
+        RequestFactsKind::Permission { .. } => (StateCause::Permission, "wants"),
         RequestFactsKind::Question => (StateCause::Question, "asks"),
     };
     let more = match facts.requests.len() {

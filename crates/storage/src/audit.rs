@@ -26,7 +26,7 @@ use crate::limits;
 use crate::{Durability, Store};
 
 pub use chain::Head;
-pub use entry::{AuditEntry, Row};
+pub use entry::{AuditEntry, AuditOutcome, Row};
 pub use export::{ExportVerdict, verify_export};
 use keys::Keys;
 use mark::Found;

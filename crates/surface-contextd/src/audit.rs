@@ -128,7 +128,7 @@ fn to_wire(row: Row) -> pb::AuditEntry {
         caller: row.entry.caller,
         operation: row.entry.operation,
         input_json: row.entry.input,
-        outcome: row.entry.outcome,
+        outcome: row.entry.outcome.to_string(),
         summary: row.entry.summary,
         duration_us: row.entry.duration_us,
         tier: row.entry.tier,

@@ -8,7 +8,7 @@ use domain::{Error, ErrorCode};
 use host::clock;
 use serde_json::{Map, Value};
 use workbench::answer::estimate;
-use workbench::audit::{AuditEntry, input_text};
+use workbench::audit::{AuditEntry, AuditOutcome, input_text};
 use workbench::scrub::Scrubber;
 use workbench::sessions::Session;
 
@@ -139,7 +139,7 @@ impl ContextdHandler {
             caller: peer::named(&call.caller),
             operation: call.operation.key.to_owned(),
             input: input_text(scrubber, input),
-            outcome: error.map_or_else(|| "ok".to_owned(), |error| error.code.to_string()),
+            outcome: AuditOutcome::of(error.map(|error| error.code)),
             summary: error.map_or_else(|| call.summary.clone(), |error| error.message.clone()),
             duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
             tier: call.tier.to_owned(),

@@ -6,7 +6,7 @@ use domain::Error;
 use host::clock;
 use wire::contextd::v1 as pb;
 use workbench::limits as most;
-use workbench::memory::{MemorySearch, NewMemory};
+use workbench::memory::{MemoryOutcome, MemorySearch, NewMemory};
 use workbench::place::Scope;
 
 use super::ContextdHandler;
@@ -16,6 +16,12 @@ use super::sessions::shortened;
 /// The default minimum confidence of a search, from contextd's schema.
 const MIN_CONFIDENCE: f64 = 0.7;
 
+/// Reads an outcome; the field rules have already refused what is none.
+fn memory_outcome(text: &str) -> Result<MemoryOutcome, Error> {
+    MemoryOutcome::parse(text)
+        .ok_or_else(|| Error::invalid("outcome", "must be success, failure, mixed or neutral"))
+}
+
 impl ContextdHandler {
     /// Searches the memories of the requested scope.
     pub(super) async fn search_memories(
@@ -24,7 +30,10 @@ impl ContextdHandler {
         request: pb::MemorySearchRequest,
     ) -> Result<pb::MemorySearchResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let outcome = if request.outcome == "all" { String::new() } else { request.outcome };
+        let outcome = match request.outcome.as_str() {
+            "" | "all" => None,
+            named => Some(memory_outcome(named)?),
+        };
         let search = MemorySearch {
             query: request.query,
             place: session.place.clone(),
@@ -45,7 +54,7 @@ impl ContextdHandler {
                     most::DESCRIPTION_PREVIEW_CHARS,
                 ),
                 confidence: confidence(memory.confidence),
-                outcome: memory.outcome,
+                outcome: memory.outcome.name().to_owned(),
             });
         }
         call.summary = format!("Found: {} of {total} memories", memories.len());
@@ -63,7 +72,10 @@ impl ContextdHandler {
         request: pb::MemoryStoreRequest,
     ) -> Result<pb::MemoryStoreResponse, Error> {
         let session = Arc::clone(call.session()?);
-        let outcome = if request.outcome.is_empty() { "neutral".to_owned() } else { request.outcome };
+        let outcome = match request.outcome.as_str() {
+            "" => MemoryOutcome::default(),
+            named => memory_outcome(named)?,
+        };
         let new = NewMemory {
             title: call.clean(&request.title)?,
             description: call.clean(&request.description)?,
@@ -112,7 +124,7 @@ impl ContextdHandler {
             title,
             description,
             content,
-            outcome: memory.outcome,
+            outcome: memory.outcome.name().to_owned(),
             confidence: confidence(memory.confidence),
             tags,
             tokens_used: 0,

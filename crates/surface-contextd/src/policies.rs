@@ -64,11 +64,11 @@ impl ContextdHandler {
             .all()
             .iter()
             .filter(|policy| fits(&request.scope, policy.source.scope()))
-            .filter(|policy| fits(&request.category, &policy.category))
+            .filter(|policy| fits(&request.category, policy.category.name()))
             .map(|policy| pb::PolicyRef {
                 id: policy.id.clone(),
                 title: policy.title.clone(),
-                category: policy.category.clone(),
+                category: policy.category.name().to_owned(),
                 severity: policy.severity.name().to_owned(),
             })
             .collect();
@@ -97,7 +97,7 @@ impl ContextdHandler {
         Ok(pb::PolicyGetResponse {
             id: policy.id.clone(),
             title: policy.title.clone(),
-            category: policy.category.clone(),
+            category: policy.category.name().to_owned(),
             severity: policy.severity.name().to_owned(),
             requirement,
             enforcement,

@@ -11,7 +11,7 @@ use workbench::answer::estimate;
 use workbench::limits as most;
 use workbench::memory::{MemorySearch, distill};
 use workbench::place::Scope;
-use workbench::sessions::{Session, SessionLookup, StoredSession, check_id};
+use workbench::sessions::{Session, SessionLookup, SessionOutcome, StoredSession, check_id};
 
 use super::ContextdHandler;
 use super::call::OperationCall;
@@ -123,7 +123,7 @@ impl ContextdHandler {
             query: session.task.clone(),
             place: session.place.clone(),
             scope: Scope::Project,
-            outcome: String::new(),
+            outcome: None,
             limit: most::INJECTED_MEMORIES_MAX,
             min_confidence: INJECTED_CONFIDENCE,
             now: clock::now(),
@@ -136,7 +136,7 @@ impl ContextdHandler {
                 "- {} ({}, {}): {}\n",
                 memory.title,
                 memory.id,
-                memory.outcome,
+                memory.outcome.name(),
                 shortened(&memory.content, 400)
             );
             let cost = estimate(&line);
@@ -167,7 +167,11 @@ impl ContextdHandler {
                 ),
             ));
         }
-        let outcome = if request.outcome.is_empty() { "success" } else { request.outcome.as_str() };
+        let outcome = match request.outcome.as_str() {
+            "" => SessionOutcome::default(),
+            named => SessionOutcome::parse(named)
+                .ok_or_else(|| Error::invalid("outcome", "must be success, failure or partial"))?,
+        };
         let mut memories_extracted = 0;
         if request.distill {
             let rows = self.calls_of(&session.id).await?;
@@ -179,7 +183,7 @@ impl ContextdHandler {
         }
         self.workbench.sessions().end(&session.id, outcome, clock::now()).await?;
         self.workbench.end_session(&session.id);
-        call.summary = format!("Ended: {} ({outcome}, {memories_extracted} memories)", session.id);
+        call.summary = format!("Ended: {} ({}, {memories_extracted} memories)", session.id, outcome.name());
         Ok(pb::SessionEndResponse { memories_extracted, tokens_used: 0 })
     }
 

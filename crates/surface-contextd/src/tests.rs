@@ -109,7 +109,10 @@ async fn agents_use_their_own_session_only() {
         assert_eq!(error.code, ErrorCode::NotAllowed, "{key}");
     }
     let rows = handler.contextd.handler().await.unwrap().workbench.audit().after(0, None).await.unwrap();
-    assert!(rows.iter().any(|row| row.entry.caller == "agent sess_own" && row.entry.outcome == "OBEY-1002"));
+    assert!(
+        rows.iter()
+            .any(|row| row.entry.caller == "agent sess_own" && row.entry.outcome.to_string() == "OBEY-1002")
+    );
 }
 
 #[tokio::test]
@@ -156,7 +159,7 @@ async fn without_a_sandbox_commands_are_refused() {
     let error = handler.call(&Caller::User, "SafeExec.Bash", input).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::SandboxFailed, "{error}");
     let rows = handler.contextd.handler().await.unwrap().workbench.audit().after(0, None).await.unwrap();
-    assert_eq!((rows[0].entry.tier.as_str(), rows[0].entry.outcome.as_str()), ("refused", "OBEY-2005"));
+    assert_eq!((rows[0].entry.tier.as_str(), &*rows[0].entry.outcome.to_string()), ("refused", "OBEY-2005"));
 }
 
 #[test]

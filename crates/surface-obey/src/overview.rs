@@ -213,14 +213,14 @@ fn session_overview(
 }
 
 fn overview_request(request: &RequestFacts) -> pb::OverviewRequest {
-    let kind = match request.kind {
-        RequestFactsKind::Permission => "permission",
-        RequestFactsKind::Question => "question",
+    let (kind, tool) = match &request.kind {
+        RequestFactsKind::Permission { tool } => ("permission", tool.as_str()),
+        RequestFactsKind::Question => ("question", ""),
     };
     pb::OverviewRequest {
         request_id: request.id.to_string(),
         kind: kind.to_owned(),
-        tool: request.tool.clone(),
+        tool: tool.to_owned(),
         text: request.text.clone(),
         asked_at: Some(timestamp(request.asked_at)),
     }

@@ -1,7 +1,7 @@
 //! The text of a workbench request in an audit row. The audit itself belongs to the storage crate.
 
 use serde_json::{Map, Value};
-pub use storage::audit::{Audit, AuditEntry, Row};
+pub use storage::audit::{Audit, AuditEntry, AuditOutcome, Row};
 
 use crate::limits;
 use crate::scrub::Scrubber;

@@ -4,6 +4,7 @@
 pub mod distill;
 mod index;
 pub mod mirror;
+mod outcome;
 mod postings;
 mod scan;
 mod search;
@@ -23,6 +24,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use storage::{Durability, Store};
 use tokio::sync::OnceCell;
 
+pub use outcome::MemoryOutcome;
 pub use search::{FoundMemory, MemorySearch};
 
 use crate::embed::{Embedder, Weighted};
@@ -59,8 +61,7 @@ pub struct NewMemory {
     pub title: String,
     pub description: String,
     pub content: String,
-    /// success, failure, mixed or neutral.
-    pub outcome: String,
+    pub outcome: MemoryOutcome,
     pub tags: Vec<String>,
     pub session: String,
     /// Distilled by us, not stored by a caller.
@@ -74,7 +75,7 @@ pub struct Memory {
     pub title: String,
     pub description: String,
     pub content: String,
-    pub outcome: String,
+    pub outcome: MemoryOutcome,
     /// The current confidence, after decay.
     pub confidence: f64,
     pub tags: Vec<String>,
@@ -170,7 +171,7 @@ impl Memories {
         let (key, length) = key.await?;
         let held = vector.as_ref().filter(|_| self.mirror.is_none());
         let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-        index.add(key, place, &new.outcome, confidence, now, held);
+        index.add(key, place, new.outcome, confidence, now, held);
         index.count_terms(&words.all());
         index.count_length(key, length);
         drop(index);

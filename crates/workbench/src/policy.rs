@@ -60,13 +60,37 @@ impl PolicySource {
     }
 }
 
+/// What a policy is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyCategory {
+    Security,
+    Coding,
+    Repo,
+}
+
+impl PolicyCategory {
+    const ALL: [Self; 3] = [Self::Security, Self::Coding, Self::Repo];
+
+    /// Returns the word that files and the interface have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Security => "security",
+            Self::Coding => "coding",
+            Self::Repo => "repo",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|category| category.name() == text)
+    }
+}
+
 /// A policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub id: String,
     pub title: String,
-    /// security, coding or repo.
-    pub category: String,
+    pub category: PolicyCategory,
     pub severity: Severity,
     pub requirement: String,
     pub suggestion: String,

@@ -31,6 +31,32 @@ impl Default for SessionTtl {
     }
 }
 
+/// How a session ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionOutcome {
+    #[default]
+    Success,
+    Failure,
+    Partial,
+}
+
+impl SessionOutcome {
+    const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Partial];
+
+    /// Returns the word that is stored and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Partial => "partial",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == text)
+    }
+}
+
 /// An open session.
 #[derive(Debug)]
 pub struct Session {
@@ -165,14 +191,14 @@ impl Sessions {
     }
 
     /// Ends a session permanently.
-    pub async fn end(&self, id: &SessionId, outcome: &str, now: Timestamp) -> Result<(), Error> {
+    pub async fn end(&self, id: &SessionId, outcome: SessionOutcome, now: Timestamp) -> Result<(), Error> {
         self.open().remove(id);
-        let (row, outcome) = (id.to_string(), outcome.to_owned());
+        let row = id.to_string();
         self.store
             .write(Durability::Synced, move |connection| {
                 connection.execute(
                     "UPDATE bench_sessions SET ended_at = ?2, outcome = ?3 WHERE id = ?1",
-                    rusqlite::params![row, now.0, outcome],
+                    rusqlite::params![row, now.0, outcome.name()],
                 )
             })
             .await?;

@@ -1,9 +1,9 @@
-//! A rule file that was changed by another program: the user is told, and the audit has it. An agent without the sandbox can
-//! write that file, too.
+//! Detects that another program changed the file of permission rules. The user gets a notice and the audit a row, because an
+//! agent without the sandbox can write that file, too.
 
 use domain::notice::{Notice, NoticeKind};
 use runtime::Supervisor;
-use storage::audit::AuditEntry;
+use storage::audit::{AuditEntry, AuditOutcome};
 
 /// What the audit and the notice call it.
 const WHAT: &str = "rules.toml was changed, and not by obey";
@@ -30,7 +30,7 @@ pub(super) async fn record(supervisor: &Supervisor) {
         at: host::clock::now(),
         caller: "unknown".to_owned(),
         operation: OPERATION.to_owned(),
-        outcome: "ok".to_owned(),
+        outcome: AuditOutcome::Done,
         summary: WHAT.to_owned(),
         origin: "file".to_owned(),
         ..AuditEntry::default()

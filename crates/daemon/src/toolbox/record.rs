@@ -8,7 +8,7 @@ use domain::{Error, SessionId};
 use host::clock;
 use serde_json::{Map, Value, json};
 use workbench::Workbench;
-use workbench::audit::{AuditEntry, input_text};
+use workbench::audit::{AuditEntry, AuditOutcome, input_text};
 
 use super::Outcome;
 
@@ -56,13 +56,13 @@ impl Record {
         let Some(mut entry) = self.entry.take() else { return Ok(()) };
         match outcome {
             Ok(outcome) => {
-                entry.outcome = "ok".to_owned();
+                entry.outcome = AuditOutcome::Done;
                 entry.summary = self.workbench.scrubber().scrub_text(&outcome.summary);
                 entry.tier = outcome.tier.to_owned();
                 entry.secrets = outcome.secrets;
             }
             Err(error) => {
-                entry.outcome = error.code.to_string();
+                entry.outcome = AuditOutcome::Failed(error.code);
                 entry.summary = self.workbench.scrubber().scrub_text(&error.message);
             }
         }
@@ -78,7 +78,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let Some(mut entry) = self.entry.take() else { return };
-        entry.outcome = "cancelled".to_owned();
+        entry.outcome = AuditOutcome::Cancelled;
         entry.summary = "the agent let go of it before its end".to_owned();
         entry.duration_us = self.micros();
         let workbench = Arc::clone(&self.workbench);

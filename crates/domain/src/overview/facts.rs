@@ -25,8 +25,8 @@ pub struct SessionFacts {
     pub parent: Option<SessionId>,
     pub folder: PathBuf,
     pub provider: ProviderKind,
-    /// Which agent it is, for a provider of many; else empty.
-    pub agent: String,
+    /// Which agent it is, for a provider of many.
+    pub agent: Option<String>,
     pub model: String,
     pub mode: Mode,
     pub status: Status,
@@ -79,9 +79,9 @@ pub struct OpenTurnFacts {
 }
 
 /// What a person is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFactsKind {
-    Permission,
+    Permission { tool: String },
     Question,
 }
 
@@ -91,8 +91,6 @@ pub struct RequestFacts {
     pub id: RequestId,
     pub kind: RequestFactsKind,
     pub asked_at: Timestamp,
-    /// The tool that asks; empty for a question.
-    pub tool: String,
     /// One line: what the agent wants to do, or the question.
     pub text: String,
 }
@@ -110,7 +108,7 @@ impl SessionFacts {
             parent: spec.parent.clone(),
             folder: spec.working_dir.clone(),
             provider: spec.provider,
-            agent: spec.provider_config.get("agent").cloned().unwrap_or_default(),
+            agent: spec.provider_config.get("agent").filter(|agent| !agent.is_empty()).cloned(),
             model: state.model.clone(),
             mode: state.mode,
             status: state.status,
@@ -152,8 +150,8 @@ impl SessionFacts {
 
     /// Returns the provider as people type it: that of an ACP agent with the agent's name.
     pub fn provider_name(&self) -> String {
-        match (self.provider, self.agent.as_str()) {
-            (ProviderKind::Acp, agent) if !agent.is_empty() => format!("acp/{agent}"),
+        match (self.provider, &self.agent) {
+            (ProviderKind::Acp, Some(agent)) => format!("acp/{agent}"),
             (provider, _) => provider.name().to_owned(),
         }
     }
@@ -173,16 +171,18 @@ impl SessionFacts {
 
 /// Returns a request that waits for a person; calls of a client's tools wait for a program.
 fn request_facts(pending: &PendingRequest) -> Option<RequestFacts> {
-    let (kind, tool, text) = match &pending.ask {
-        RequestSubject::Permission(ask) => (RequestFactsKind::Permission, ask.tool.clone(), wanted(ask)),
+    let (kind, text) = match &pending.ask {
+        RequestSubject::Permission(ask) => {
+            (RequestFactsKind::Permission { tool: ask.tool.clone() }, wanted(ask))
+        }
         RequestSubject::Question { questions, .. } => {
             let text = questions.first().map(|question| question.text.clone()).unwrap_or_default();
-            (RequestFactsKind::Question, String::new(), text)
+            (RequestFactsKind::Question, text)
         }
         RequestSubject::ClientTool { .. } => return None,
     };
     let text = one_line(&text, limits::REASON_MAX_CHARS);
-    Some(RequestFacts { id: pending.id, kind, asked_at: pending.asked_at, tool, text })
+    Some(RequestFacts { id: pending.id, kind, asked_at: pending.asked_at, text })
 }
 
 /// Returns what a call is about, in one line: its command or path rather than its title.

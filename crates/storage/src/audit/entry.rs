@@ -1,7 +1,64 @@
 //! The content of an audit row.
 
-use domain::Timestamp;
+use std::fmt;
+
+use domain::{ErrorCode, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// What became of what a row tells of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum AuditOutcome {
+    Done,
+    Failed(ErrorCode),
+    Cancelled,
+    /// In a word of its own: how a request was settled, and codes that this version does not know.
+    Word(String),
+}
+
+impl AuditOutcome {
+    /// Returns the outcome of a call: done, or failed with this code.
+    pub fn of(failure: Option<ErrorCode>) -> Self {
+        failure.map_or(Self::Done, Self::Failed)
+    }
+}
+
+/// Of a row in the making nothing is known yet.
+impl Default for AuditOutcome {
+    fn default() -> Self {
+        Self::Word(String::new())
+    }
+}
+
+/// As it is stored and printed.
+impl fmt::Display for AuditOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("ok"),
+            Self::Failed(code) => write!(f, "{code}"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+impl From<AuditOutcome> for String {
+    fn from(outcome: AuditOutcome) -> Self {
+        outcome.to_string()
+    }
+}
+
+impl From<String> for AuditOutcome {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "ok" => Self::Done,
+            "cancelled" => Self::Cancelled,
+            // Most texts are no code, and the comparison with all of them takes time.
+            _ if !text.starts_with("OBEY-") => Self::Word(text),
+            code => ErrorCode::parse(code).map_or_else(|| Self::Word(code.to_owned()), Self::Failed),
+        }
+    }
+}
 
 /// One thing that was done or refused. The hashed text is this struct as JSON, in this order; fields may only
 /// be added at the end. Must be given scrubbed text.
@@ -16,8 +73,7 @@ pub struct AuditEntry {
     pub operation: String,
     /// The request as JSON, truncated if it is long.
     pub input: String,
-    /// `ok`, or the error code.
-    pub outcome: String,
+    pub outcome: AuditOutcome,
     /// The result, in one line.
     pub summary: String,
     pub duration_us: u64,
@@ -47,4 +103,26 @@ pub struct Row {
     /// The hashed text.
     pub body: String,
     pub hash: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_stored_as_the_text_that_is_printed() {
+        for (text, outcome) in [
+            ("ok", AuditOutcome::Done),
+            ("OBEY-1002", AuditOutcome::Failed(ErrorCode::NotAllowed)),
+            ("cancelled", AuditOutcome::Cancelled),
+            ("denied", AuditOutcome::Word("denied".to_owned())),
+            ("OBEY-9999", AuditOutcome::Word("OBEY-9999".to_owned())),
+            ("", AuditOutcome::Word(String::new())),
+        ] {
+            let entry = AuditEntry { outcome, ..AuditEntry::default() };
+            let stored = serde_json::to_string(&entry).unwrap();
+            assert!(stored.contains(&format!("\"outcome\":\"{text}\",")), "{stored}");
+            assert_eq!(serde_json::from_str::<AuditEntry>(&stored).unwrap(), entry);
+        }
+    }
 }

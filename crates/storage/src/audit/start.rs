@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::watch;
 
 use super::chain::{self, Head};
-use super::entry::AuditEntry;
+use super::entry::{AuditEntry, AuditOutcome};
 use super::head_file::{FoundHead, HeadFile};
 use super::keys::{self, Keys, hex};
 use super::mark::{Found, Mark};
@@ -174,7 +174,7 @@ fn take_over(connection: &Connection, keys: &Keys) -> rusqlite::Result<Head> {
         at: clock::now(),
         caller: "daemon".to_owned(),
         operation: "Audit.Seal".to_owned(),
-        outcome: "ok".to_owned(),
+        outcome: AuditOutcome::Done,
         summary: format!("{} entries from before there was a key, ending with {}", head.seq, hex(&head.hash)),
         ..AuditEntry::default()
     };

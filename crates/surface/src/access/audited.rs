@@ -18,7 +18,7 @@ use domain::{ErrorCode, Timestamp};
 use host::{clock, metric};
 use http::{Extensions, Request};
 use hyper::body::{Frame, SizeHint};
-use storage::audit::{Audit, AuditEntry};
+use storage::audit::{Audit, AuditEntry, AuditOutcome};
 use wire::access::{Effect, Protocol, Row, SessionIn};
 
 use super::frames;
@@ -110,7 +110,7 @@ impl Recorder {
         let seen = Seen { at: clock::now(), began: Instant::now(), peer: Some(peer), calling: None };
         let mut entry = seen.entry(row, &Caller::Unknown, String::new());
         entry.caller = STRANGER.to_owned();
-        entry.outcome = ErrorCode::NotAllowed.to_string();
+        entry.outcome = AuditOutcome::Failed(ErrorCode::NotAllowed);
         if inner.takes_refusal(&mut entry) {
             inner.append(entry).await;
         }
@@ -129,7 +129,7 @@ impl Recorder {
         let mut entry = seen.entry(row, caller, session);
         let [(_, method), ..] = super::cells(row);
         entry.operation = method;
-        entry.outcome = ErrorCode::NotAllowed.to_string();
+        entry.outcome = AuditOutcome::Failed(ErrorCode::NotAllowed);
         if inner.takes_refusal(&mut entry) {
             inner.append(entry).await;
         }
@@ -165,7 +165,7 @@ pub async fn record(State(recorder): State<Recorder>, request: Request<Body>, ne
     }
     let caller = seen.calling.as_ref().map_or(Caller::Unknown, Calling::caller);
     let mut entry = seen.entry(row, &caller, head.session(row));
-    entry.outcome = outcome.map_or_else(|| "ok".to_owned(), |code| code.to_string());
+    entry.outcome = AuditOutcome::of(outcome);
     if let Some(Summary(text)) = response.extensions().get() {
         entry.summary.clone_from(text);
     }

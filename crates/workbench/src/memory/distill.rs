@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::NewMemory;
-use crate::audit::Row;
+use super::{MemoryOutcome, NewMemory};
+use crate::audit::{AuditOutcome, Row};
 use crate::limits;
+use crate::sessions::SessionOutcome;
 
 /// Returns the memories of a session, the most informative first.
-pub fn distill(task: &str, outcome: &str, rows: &[Row]) -> Vec<NewMemory> {
+pub fn distill(task: &str, outcome: SessionOutcome, rows: &[Row]) -> Vec<NewMemory> {
     let calls: Vec<Call> = rows.iter().filter_map(call).collect();
     let mut memories = Vec::new();
     let mut told = BTreeSet::new();
@@ -78,11 +79,11 @@ fn call(row: &Row) -> Option<Call> {
     let (summary, cause) = row.entry.summary.split_once(CAUSE).unwrap_or((&row.entry.summary, ""));
     let (summary, cause) = (summary.to_owned(), cause.to_owned());
     match row.entry.operation.as_str() {
-        "SafeExec.Bash" if row.entry.outcome == "ok" => {
+        "SafeExec.Bash" if row.entry.outcome == AuditOutcome::Done => {
             let ok = summary.contains("(exit 0");
             Some(Call { command: text("cmd"), summary, cause, ran: true, ok })
         }
-        "SafeExec.Write" if row.entry.outcome == "ok" => {
+        "SafeExec.Write" if row.entry.outcome == AuditOutcome::Done => {
             Some(Call { command: text("path"), summary, cause, ran: false, ok: true })
         }
         _ => None,
@@ -104,7 +105,7 @@ fn cure(failed: &Call, between: &[Call]) -> NewMemory {
             &format!("`{}` failed at first and worked after a change", short(&failed.command, 200)),
         ),
         &format!("{}\nFix:\n{steps}{}", problem(failed), listed("Files", &files)),
-        "success",
+        MemoryOutcome::Success,
     )
 }
 
@@ -130,12 +131,12 @@ fn failure(failed: &Call, task: &str) -> NewMemory {
         &format!("`{}` failed", short(&failed.command, 60)),
         &described(failed, &format!("A command that failed and was not made to work{about}")),
         &format!("{}\nCommand: {}\nFix: none was found", problem(failed), failed.command),
-        "failure",
+        MemoryOutcome::Failure,
     )
 }
 
 /// How the task was done; only if there was a task and something was done for it.
-fn way(task: &str, outcome: &str, calls: &[Call]) -> Option<NewMemory> {
+fn way(task: &str, outcome: SessionOutcome, calls: &[Call]) -> Option<NewMemory> {
     let mut seen = BTreeSet::new();
     let steps: Vec<String> = calls
         .iter()
@@ -147,9 +148,9 @@ fn way(task: &str, outcome: &str, calls: &[Call]) -> Option<NewMemory> {
         return None;
     }
     let (word, outcome) = match outcome {
-        "failure" => ("What was tried for", "failure"),
-        "partial" => ("What was done so far for", "mixed"),
-        _ => ("How to", "success"),
+        SessionOutcome::Failure => ("What was tried for", MemoryOutcome::Failure),
+        SessionOutcome::Partial => ("What was done so far for", MemoryOutcome::Mixed),
+        SessionOutcome::Success => ("How to", MemoryOutcome::Success),
     };
     Some(memory(
         &format!("{word}: {}", short(task, 80)),
@@ -159,12 +160,12 @@ fn way(task: &str, outcome: &str, calls: &[Call]) -> Option<NewMemory> {
     ))
 }
 
-fn memory(title: &str, description: &str, content: &str, outcome: &str) -> NewMemory {
+fn memory(title: &str, description: &str, content: &str, outcome: MemoryOutcome) -> NewMemory {
     NewMemory {
         title: short(title, limits::TITLE_CHARS),
         description: short(description, limits::DESCRIPTION_CHARS),
         content: short(content, limits::CONTENT_CHARS),
-        outcome: outcome.to_owned(),
+        outcome,
         tags: vec!["distilled".to_owned()],
         session: String::new(),
         distilled: true,
@@ -188,7 +189,7 @@ mod tests {
         let entry = AuditEntry {
             operation: operation.into(),
             input: input.to_string(),
-            outcome: "ok".into(),
+            outcome: AuditOutcome::Done,
             summary: summary.into(),
             ..AuditEntry::default()
         };
@@ -204,12 +205,12 @@ mod tests {
     fn a_failure_that_was_cured_says_what_cured_it() {
         let write = row("SafeExec.Write", serde_json::json!({"path": "a.rs"}), "Wrote: a.rs (3 bytes)");
         let rows = [bash("make", 2), write, bash("make", 0)];
-        let memories = distill("repair the build", "success", &rows);
+        let memories = distill("repair the build", SessionOutcome::Success, &rows);
         assert_eq!(memories.len(), 2);
         assert_eq!(memories[0].title, "How to: repair the build");
         assert_eq!(
-            (memories[1].title.as_str(), memories[1].outcome.as_str()),
-            ("What made `make` work", "success")
+            (memories[1].title.as_str(), memories[1].outcome),
+            ("What made `make` work", MemoryOutcome::Success)
         );
         assert!(memories[1].content.contains("Wrote: a.rs"), "{}", memories[1].content);
     }
@@ -224,7 +225,7 @@ mod tests {
         );
         let failed = row("SafeExec.Bash", serde_json::json!({"cmd": "make"}), &summary);
         let write = row("SafeExec.Write", serde_json::json!({"path": "src/a.c"}), "Wrote: src/a.c (3 bytes)");
-        let memories = distill("", "success", &[failed, write, bash("make", 0)]);
+        let memories = distill("", SessionOutcome::Success, &[failed, write, bash("make", 0)]);
         assert_eq!(
             memories[0].content,
             "Problem: Executed: make (exit 2)\nCause: a.c:3: error: missing semicolon\nFix:\n- Wrote: src/a.c (3 bytes)\nFiles: src/a.c"
@@ -236,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_failure_that_stayed_is_a_warning_and_nothing_is_nothing() {
-        let memories = distill("", "failure", &[bash("make", 2), bash("make", 2)]);
+        let memories = distill("", SessionOutcome::Failure, &[bash("make", 2), bash("make", 2)]);
         assert_eq!(memories.len(), 1);
-        assert_eq!(memories[0].outcome, "failure");
-        assert!(distill("think", "success", &[]).is_empty());
+        assert_eq!(memories[0].outcome, MemoryOutcome::Failure);
+        assert!(distill("think", SessionOutcome::Success, &[]).is_empty());
     }
 }

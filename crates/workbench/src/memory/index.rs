@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use domain::Timestamp;
 use rusqlite::Connection;
 
+use super::outcome::MemoryOutcome;
 use super::postings::{self, Postings};
 use super::scan::scan;
 use crate::limits::{CANDIDATES_MAX, SCAN_ALONE_MAX};
@@ -17,7 +18,7 @@ use crate::vectors::{Vector, least_product, similarity, similarity_of_product};
 struct IndexEntry {
     key: i64,
     place: u32,
-    outcome: u32,
+    outcome: MemoryOutcome,
     confidence: f64,
     held_at: Timestamp,
     outdated: bool,
@@ -32,8 +33,8 @@ struct IndexEntry {
 pub(super) struct Filter<'a> {
     pub(super) place: &'a WorkPlace,
     pub(super) scope: Scope,
-    /// Empty: all.
-    pub(super) outcome: &'a str,
+    /// `None`: all.
+    pub(super) outcome: Option<MemoryOutcome>,
     pub(super) min_confidence: f64,
     pub(super) now: Timestamp,
 }
@@ -48,7 +49,6 @@ pub(super) struct Index {
     at: HashMap<i64, usize>,
     /// Few distinct values, so entries refer to them by number.
     places: Vec<WorkPlace>,
-    outcomes: Vec<String>,
     /// The number of memories that contain a term, by the term's hash. A collision makes a term seem more
     /// common than it is.
     frequency: HashMap<u64, u32>,
@@ -72,9 +72,8 @@ impl Index {
             let place = WorkPlace { tenant: row.get(1)?, team: row.get(2)?, project: row.get(3)? };
             let ours = held && row.get(9).unwrap_or(false);
             let vector = Vector::from_bytes(row.get_ref(8)?.as_blob()?).filter(|_| ours);
-            let outcome: String = row.get(4)?;
             let key = row.get(0)?;
-            index.add(key, &place, &outcome, row.get(5)?, Timestamp(row.get(6)?), vector.as_ref());
+            index.add(key, &place, row.get(4)?, row.get(5)?, Timestamp(row.get(6)?), vector.as_ref());
             if row.get(7)? {
                 index.retire(key);
             }
@@ -114,13 +113,12 @@ impl Index {
         &mut self,
         key: i64,
         place: &WorkPlace,
-        outcome: &str,
+        outcome: MemoryOutcome,
         confidence: f64,
         held_at: Timestamp,
         vector: Option<&Vector>,
     ) {
         let place = numbered(&mut self.places, place);
-        let outcome = numbered(&mut self.outcomes, &outcome.to_owned());
         self.at.insert(key, self.entries.len());
         let (outdated, placed, length) = (false, false, 0);
         self.entries.push(IndexEntry { key, place, outcome, confidence, held_at, outdated, placed, length });
@@ -246,15 +244,11 @@ impl Index {
         Some(vector.map_or(0.0, |vector| similarity(vector.numbers(), numbers)))
     }
 
-    /// Evaluates a filter once per distinct place and outcome, so that each entry needs only a lookup.
+    /// Evaluates a filter once per distinct place, so that each entry needs only a lookup.
     pub(super) fn allowed(&self, filter: Filter<'_>) -> Allowed {
         Allowed {
             places: self.places.iter().map(|place| filter.place.sees(place, filter.scope)).collect(),
-            outcomes: self
-                .outcomes
-                .iter()
-                .map(|outcome| filter.outcome.is_empty() || outcome == filter.outcome)
-                .collect(),
+            outcome: filter.outcome,
             min_confidence: filter.min_confidence,
             now: filter.now,
         }
@@ -272,10 +266,10 @@ pub(super) fn best(mut found: Vec<(i64, f32)>) -> Vec<(i64, f32)> {
     found
 }
 
-/// A filter with places and outcomes evaluated once.
+/// A filter with the places evaluated once.
 pub(super) struct Allowed {
     places: Vec<bool>,
-    outcomes: Vec<bool>,
+    outcome: Option<MemoryOutcome>,
     min_confidence: f64,
     now: Timestamp,
 }
@@ -283,11 +277,10 @@ pub(super) struct Allowed {
 impl Allowed {
     /// Whether an entry passes the filter.
     fn entry(&self, entry: &IndexEntry) -> bool {
-        let is = |list: &[bool], number: u32| list.get(number as usize).copied().unwrap_or(false);
         // The wire has single precision: a search for 0.7 must find a stored 0.7.
         !entry.outdated
-            && is(&self.places, entry.place)
-            && is(&self.outcomes, entry.outcome)
+            && self.places.get(entry.place as usize).copied().unwrap_or(false)
+            && self.outcome.is_none_or(|wanted| wanted == entry.outcome)
             && super::faded(entry.confidence, entry.held_at, self.now) + 1e-6 >= self.min_confidence
     }
 }

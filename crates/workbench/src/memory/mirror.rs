@@ -121,7 +121,7 @@ impl Mirror {
             tenant: Some(fingerprint(&search.place.tenant)),
             team: at(Scope::Team).map(|()| fingerprint(&search.place.team)),
             project: at(Scope::Project).map(|()| fingerprint(&search.place.project)),
-            outcome: (!search.outcome.is_empty()).then(|| fingerprint(&search.outcome)),
+            outcome: search.outcome.map(|outcome| fingerprint(outcome.name())),
             // Slightly less than requested: the tables decide.
             standing: (search.min_confidence > 0.0)
                 .then(|| rows::standing(search.min_confidence, search.now) - 1e-4),

@@ -37,7 +37,7 @@ async fn measure(set: &str, embedder: &Embedder) -> (usize, usize) {
             title: row[0].into(),
             description: row[1].into(),
             content: row[2].into(),
-            outcome: "success".into(),
+            outcome: MemoryOutcome::Success,
             ..NewMemory::default()
         };
         bank.memories.keep(&place("/p"), new, NOW).await.unwrap();
@@ -48,7 +48,7 @@ async fn measure(set: &str, embedder: &Embedder) -> (usize, usize) {
             query: row[3].into(),
             place: place("/p"),
             scope: Scope::Project,
-            outcome: String::new(),
+            outcome: None,
             limit: 10,
             min_confidence: 0.7,
             now: NOW,

@@ -9,7 +9,7 @@ use domain::{Error, Timestamp};
 use rusqlite::Connection;
 
 use super::index::{Allowed, Filter, Index, best};
-use super::{Memories, faded, postings, stored};
+use super::{Memories, MemoryOutcome, faded, postings, stored};
 use crate::limits;
 use crate::place::{Scope, WorkPlace};
 use crate::vectors::{self, Vector};
@@ -21,8 +21,8 @@ pub struct MemorySearch {
     pub query: String,
     pub place: WorkPlace,
     pub scope: Scope,
-    /// Empty: all.
-    pub outcome: String,
+    /// `None`: all.
+    pub outcome: Option<MemoryOutcome>,
     pub limit: usize,
     pub min_confidence: f64,
     pub now: Timestamp,
@@ -35,7 +35,7 @@ pub struct FoundMemory {
     pub title: String,
     pub description: String,
     pub content: String,
-    pub outcome: String,
+    pub outcome: MemoryOutcome,
     pub confidence: f64,
     /// How well it matches; for ordering only.
     pub score: f32,
@@ -168,7 +168,7 @@ fn rank(
     let filter = Filter {
         place: &search.place,
         scope: search.scope,
-        outcome: &search.outcome,
+        outcome: search.outcome,
         min_confidence: search.min_confidence,
         now: search.now,
     };

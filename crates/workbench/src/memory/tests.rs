@@ -63,7 +63,7 @@ impl Bank {
             title: title.into(),
             description: description.into(),
             content: content.into(),
-            outcome: outcome.into(),
+            outcome: MemoryOutcome::parse(outcome).unwrap(),
             tags: vec!["lesson".into()],
             session: "sess_a".into(),
             distilled: false,
@@ -80,7 +80,7 @@ impl Bank {
             query: query.into(),
             place: place("/p"),
             scope: Scope::Project,
-            outcome: String::new(),
+            outcome: None,
             limit: 10,
             min_confidence: 0.7,
             now: NOW,
@@ -140,7 +140,7 @@ async fn scopes_and_outcomes_filter() {
     assert_eq!(both.len(), 2);
     let failures = bank.find("postgres", |search| {
         search.scope = Scope::Org;
-        search.outcome = "failure".into();
+        search.outcome = Some(MemoryOutcome::Failure);
     });
     assert_eq!(failures.await.len(), 1);
     let strangers = bank.find("postgres", |search| {
@@ -276,13 +276,13 @@ fn two_threads_find_what_one_would() {
     let mut all = Vec::new();
     for key in 0..i64::try_from(count).unwrap() {
         let vector = Vector::rounded(&numbers(&mut dice));
-        index.add(key, &place("/p"), "success", 0.8, NOW, Some(&vector));
+        index.add(key, &place("/p"), MemoryOutcome::Success, 0.8, NOW, Some(&vector));
         all.push((key, vector));
     }
     let wanted = Vector::rounded(&numbers(&mut dice));
     let here = place("/p");
     let filter =
-        index::Filter { place: &here, scope: Scope::Project, outcome: "", min_confidence: 0.0, now: NOW };
+        index::Filter { place: &here, scope: Scope::Project, outcome: None, min_confidence: 0.0, now: NOW };
     let mut expected: Vec<(i64, f32)> = all
         .iter()
         .map(|(key, vector)| (*key, crate::vectors::similarity(wanted.numbers(), vector.numbers())))

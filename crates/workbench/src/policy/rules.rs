@@ -6,7 +6,7 @@ use regex_automata::util::syntax;
 use serde::Deserialize;
 
 use super::glob::Glob;
-use super::{Policy, PolicySource, Severity, View, wrong};
+use super::{Policy, PolicyCategory, PolicySource, Severity, View, wrong};
 use crate::limits;
 
 /// A parsed policy file.
@@ -69,9 +69,6 @@ struct CommandText {
     with: Vec<String>,
 }
 
-/// The categories of contextd's interface.
-const CATEGORIES: &[&str] = &["security", "coding", "repo"];
-
 /// Parses a policy file; errors contain its name.
 pub(super) fn read(name: &str, text: &str, source: PolicySource) -> Result<PolicyFile, Error> {
     if text.len() > limits::POLICY_FILE_MAX {
@@ -90,9 +87,8 @@ fn make(name: &str, text: PolicyText, source: PolicySource) -> Result<Policy, Er
     {
         return Err(wrong(name, format!("id {:?}: must be letters, digits, `-` and `_`", text.id)));
     }
-    if !CATEGORIES.contains(&text.category.as_str()) {
-        return Err(at(format!("category {:?} is none of security, coding, repo", text.category)));
-    }
+    let category = PolicyCategory::parse(&text.category)
+        .ok_or_else(|| at(format!("category {:?} is none of security, coding, repo", text.category)))?;
     let regexes = |list: &[String]| -> Result<Vec<Regex>, Error> {
         list.iter().map(|pattern| regex(pattern).map_err(&at)).collect()
     };
@@ -111,7 +107,7 @@ fn make(name: &str, text: PolicyText, source: PolicySource) -> Result<Policy, Er
     Ok(Policy {
         id: text.id,
         title: text.title,
-        category: text.category,
+        category,
         severity: text.severity,
         requirement: text.requirement,
         suggestion: text.suggestion,

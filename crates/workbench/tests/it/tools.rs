@@ -323,7 +323,7 @@ async fn a_projects_own_rules_count_when_they_are_trusted() {
 #[tokio::test]
 async fn sessions_expire_and_open_again_on_the_same_project() {
     use domain::Timestamp;
-    use workbench::sessions::{SessionLookup, StoredSession};
+    use workbench::sessions::{SessionLookup, SessionOutcome, StoredSession};
     let workbench = workbench().await;
     let sessions = workbench.bench.sessions();
     let at = |minutes: i64| Timestamp(minutes * 60 * 1_000_000);
@@ -347,7 +347,7 @@ async fn sessions_expire_and_open_again_on_the_same_project() {
     assert_eq!(workbench.bench.sweep(at(273)), 1);
     assert!(workbench.bench.content(None, answer.stdout.ref_id.as_deref().unwrap(), 0).await.is_err());
     assert!(matches!(find(273).await, SessionLookup::Expired(_)));
-    sessions.end(&workbench.session, "success", at(274)).await.unwrap();
+    sessions.end(&workbench.session, SessionOutcome::Success, at(274)).await.unwrap();
     assert!(matches!(find(275).await, SessionLookup::Ended));
 }
 
