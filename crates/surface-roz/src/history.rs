@@ -35,7 +35,7 @@ pub(super) fn divide(
     history: &[pb::ConversationMessage],
     settings: &mut BTreeMap<String, String>,
 ) -> Result<SessionPast, Error> {
-    let is_system = |message: &&pb::ConversationMessage| can.history && message.role == "system";
+    let is_system = |message: &&pb::ConversationMessage| can.history && Role::of(message) == Role::System;
     let said = history.iter().filter(is_system).flat_map(|message| &message.parts).filter_map(|part| {
         match &part.part {
             Some(Part::Text(text)) => Some(text.text.clone()),
@@ -67,6 +67,25 @@ fn extend_system_prompt(settings: &mut BTreeMap<String, String>, context: &str) 
     true
 }
 
+/// Whose message it is, as far as that makes a difference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    System,
+    Assistant,
+    /// The user, and what a client calls otherwise.
+    Other,
+}
+
+impl Role {
+    fn of(message: &pb::ConversationMessage) -> Self {
+        match message.role.as_str() {
+            "system" => Self::System,
+            "assistant" => Self::Assistant,
+            _ => Self::Other,
+        }
+    }
+}
+
 fn check_role(field: &str, message: &pb::ConversationMessage) -> Result<(), Error> {
     if message.role.is_empty() {
         Err(Error::invalid(&format!("{field}.role"), "is required"))
@@ -82,7 +101,7 @@ fn turns(history: &[pb::ConversationMessage]) -> Result<Vec<EntryKind>, Error> {
     for (at, message) in history.iter().enumerate() {
         let field = format!("history[{at}]");
         check_role(&field, message)?;
-        let is_assistant = message.role == "assistant";
+        let is_assistant = Role::of(message) == Role::Assistant;
         if is_assistant && matches!(entries.last(), Some(EntryKind::Text(_))) {
             // Otherwise two messages would be one word.
             entries.push(EntryKind::Text("\n\n".to_owned()));
@@ -101,7 +120,7 @@ fn turns(history: &[pb::ConversationMessage]) -> Result<Vec<EntryKind>, Error> {
         }
         let (text, attachments) = prompt;
         let is_empty = text.is_empty() && attachments.is_empty();
-        if !is_empty && message.role != "system" {
+        if !is_empty && Role::of(message) != Role::System {
             from_wire::check_size(&attachments)?;
             entries.push(EntryKind::Prompt { text, attachments });
         }
@@ -301,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parts_are_named() {
+    fn an_error_names_the_invalid_part_of_the_history() {
         let refused = |part: pb::ContentPart| {
             let history = [message("user", vec![text("a")]), message("assistant", vec![part])];
             divide(TURNS, &[], &history, &mut BTreeMap::new()).unwrap_err().message

@@ -2,12 +2,12 @@
 //! progress is read from the session's journal.
 
 mod start;
+mod task_status;
 
 use std::time::Duration;
 
 use domain::Timestamp;
 use domain::limits::PROMPT_MAX_BYTES;
-use domain::request::RequestSubject;
 use domain::turn::EndReason;
 use domain::{
     Command, Decision, Error, ErrorCode, EventKind, RequestId, SessionId, Status as SessionStatus, StopMode,
@@ -29,6 +29,7 @@ use surface::client_key::client_key;
 use surface::peer::Signer;
 use surface::pump::Messages;
 use surface::{shorten, status, structs};
+use task_status::TaskStatus;
 
 /// What the record of a task says that was cancelled before its agent was started.
 const CANCELLED: &str = "cancelled before it started";
@@ -137,15 +138,15 @@ impl Roz {
         let (roz, task) = (self.clone(), row.clone());
         let start = self.starting.begin(&row.id);
         tokio::spawn(async move { roz.run_task(start, task, &environment, timeout, parent).await });
-        Ok(task_message(row, "pending"))
+        Ok(task_message(row, TaskStatus::Pending))
     }
 
     /// Returns a task with its current status.
     pub(super) async fn task(&self, id: &str) -> Result<pb::Task, Error> {
         from_wire::uuid("id", id)?;
         let row = self.supervisor.environments().task(id).await?;
-        let (word, _) = self.task_status(&row).await?;
-        Ok(task_message(row, word))
+        let (status, _) = self.task_status(&row).await?;
+        Ok(task_message(row, status))
     }
 
     /// Lists tasks page by page.
@@ -158,46 +159,48 @@ impl Roz {
             if bytes > surface::limits::CLIENT_MESSAGE_BYTES && !data.is_empty() {
                 break;
             }
-            let (word, _) = self.task_status(&row).await?;
-            data.push(task_message(row, word));
+            let (status, _) = self.task_status(&row).await?;
+            data.push(task_message(row, status));
         }
         Ok(pb::ListTasksResponse { data })
     }
 
     /// Returns the published status of a task, and its detail.
-    async fn task_status(&self, row: &TaskRow) -> Result<(&'static str, String), Error> {
+    async fn task_status(&self, row: &TaskRow) -> Result<(TaskStatus, String), Error> {
         if let Some(reason) = safety::stop_reason(row) {
-            return Ok(("safety_stop", reason.to_owned()));
+            return Ok((TaskStatus::SafetyStop, reason.to_owned()));
         }
         if row.session_id.is_empty() {
             if row.error.ends_with(CANCELLED) {
-                return Ok(("cancelled", String::new()));
+                return Ok((TaskStatus::Cancelled, String::new()));
             }
             if !row.error.is_empty() {
-                return Ok(("failed", row.error.clone()));
+                return Ok((TaskStatus::Failed, row.error.clone()));
             }
             if self.starting.is_launched(&row.id) {
-                return Ok(("provisioning", String::new()));
+                return Ok((TaskStatus::Provisioning, String::new()));
             }
             // The daemon that should have started its session is gone.
             let lost = row.created_at < self.about.started_at;
             return Ok(if lost {
-                ("failed", "the daemon ended before it started".to_owned())
+                (TaskStatus::Failed, "the daemon ended before it started".to_owned())
             } else {
-                ("pending", String::new())
+                (TaskStatus::Pending, String::new())
             });
         }
         let session = SessionId::new(row.session_id.as_str());
         let snapshot = match self.supervisor.snapshot(&session).await {
             Ok(snapshot) => snapshot,
             Err(error) if error.code == ErrorCode::SessionNotFound => {
-                return Ok(("failed", "its session was deleted".to_owned()));
+                return Ok((TaskStatus::Failed, "its session was deleted".to_owned()));
             }
             Err(error) => return Err(error),
         };
         match snapshot.state.status {
-            SessionStatus::Created | SessionStatus::Starting => return Ok(("provisioning", String::new())),
-            _ if snapshot.state.turn.is_some() => return Ok(("running", waiting(&snapshot))),
+            SessionStatus::Created | SessionStatus::Starting => {
+                return Ok((TaskStatus::Provisioning, String::new()));
+            }
+            _ if snapshot.state.turn.is_some() => return Ok((TaskStatus::Running, waiting(&snapshot))),
             _ => {}
         }
         Ok(match self.supervisor.last_turn(&session).await? {
@@ -206,21 +209,21 @@ impl Roz {
                 // Whoever stopped the session ended its turn on purpose.
                 let was_stopped = snapshot.state.status == SessionStatus::Stopped;
                 let was_stopped = was_stopped && last.reason == EndReason::Interrupted;
-                (if was_stopped { "cancelled" } else { end_word(last.reason) }, detail)
+                (if was_stopped { TaskStatus::Cancelled } else { TaskStatus::of_end(last.reason) }, detail)
             }
-            None if snapshot.state.status.is_terminal() => ("failed", snapshot.state.error.clone()),
-            None => ("running", String::new()),
+            None if snapshot.state.status.is_terminal() => (TaskStatus::Failed, snapshot.state.error.clone()),
+            None => (TaskStatus::Running, String::new()),
         })
     }
 
     /// Returns the published status of a task.
-    pub(super) async fn status_word(&self, row: &TaskRow) -> Result<&'static str, Error> {
+    pub(super) async fn status_of_task(&self, row: &TaskRow) -> Result<TaskStatus, Error> {
         Ok(self.task_status(row).await?.0)
     }
 
     /// Returns whether a task has ended.
     pub(super) async fn has_ended(&self, row: &TaskRow) -> Result<bool, Error> {
-        Ok(is_final(self.status_word(row).await?))
+        Ok(self.status_of_task(row).await?.is_final())
     }
 
     /// Cancels a task: at once, or as soon as it has a session. One that did not start has ended already.
@@ -306,7 +309,7 @@ impl Roz {
         id: &str,
         sender: &mpsc::Sender<Result<pb::TaskStatusUpdate, tonic::Status>>,
     ) -> Result<(), Error> {
-        let mut told = ("", String::new());
+        let mut sent: Option<(TaskStatus, String)> = None;
         let mut cursor = None;
         loop {
             let row = self.supervisor.environments().task(id).await?;
@@ -314,12 +317,12 @@ impl Roz {
                 let session = SessionId::new(row.session_id.as_str());
                 cursor = Some(self.supervisor.events_after(&session, 0).await?);
             }
-            let (word, detail) = self.task_status(&row).await?;
-            if (word, &detail) != (told.0, &told.1) {
-                told = (word, detail.clone());
+            let (status, detail) = self.task_status(&row).await?;
+            if sent.as_ref() != Some(&(status, detail.clone())) {
+                sent = Some((status, detail.clone()));
                 let update = pb::TaskStatusUpdate {
                     task_id: id.to_owned(),
-                    status: word.to_owned(),
+                    status: status.name().to_owned(),
                     detail: (!detail.is_empty())
                         .then(|| shorten::text(&detail, surface::limits::ACTIVITY_TEXT_MAX_BYTES)),
                     timestamp: Some(timestamp(host::clock::now())),
@@ -328,7 +331,7 @@ impl Roz {
                     return Ok(());
                 }
             }
-            if is_final(word) {
+            if status.is_final() {
                 return Ok(());
             }
             tokio::select! {
@@ -365,11 +368,9 @@ async fn next_move(cursor: Option<&mut runtime::journal::Cursor>) -> Result<(), 
 
 /// Returns which call of a task waits for approval: no other message contains it.
 fn waiting(snapshot: &Snapshot) -> String {
-    let approval = snapshot.state.requests.values().find_map(|pending| match &pending.ask {
-        RequestSubject::Permission(permission) => {
-            Some(permission.call.as_ref().map_or_else(|| pending.id.to_string(), ToString::to_string))
-        }
-        _ => None,
+    let approval = snapshot.state.requests.values().find_map(|pending| {
+        let call = pending.ask.permission()?.call.as_ref();
+        Some(call.map_or_else(|| pending.id.to_string(), ToString::to_string))
     });
     approval.map(|call| format!("waiting_approval {call}")).unwrap_or_default()
 }
@@ -380,30 +381,13 @@ fn no_session(row: &TaskRow) -> Error {
     Error::new(ErrorCode::WrongState, format!("task {} has no session: {why}", row.id))
 }
 
-fn is_final(word: &str) -> bool {
-    matches!(word, "succeeded" | "failed" | "cancelled" | "safety_stop")
-}
-
-/// Returns the status of a task whose turn has ended.
-fn end_word(reason: EndReason) -> &'static str {
-    match reason {
-        EndReason::Completed => "succeeded",
-        EndReason::Cancelled => "cancelled",
-        EndReason::Failed
-        | EndReason::Refused
-        | EndReason::LimitReached
-        | EndReason::BudgetExceeded
-        | EndReason::Interrupted => "failed",
-    }
-}
-
 /// Converts a task's row, with its current status.
-fn task_message(row: TaskRow, word: &str) -> pb::Task {
+fn task_message(row: TaskRow, status: TaskStatus) -> pb::Task {
     pb::Task {
         id: row.id,
         prompt: row.prompt,
         environment_id: row.environment_id,
-        status: word.to_owned(),
+        status: status.name().to_owned(),
         host_id: (!row.host_id.is_empty()).then_some(row.host_id),
         created_at: Some(timestamp(row.created_at)),
         updated_at: Some(timestamp(row.updated_at)),
@@ -411,10 +395,9 @@ fn task_message(row: TaskRow, word: &str) -> pb::Task {
 }
 /// Returns the permission for a call that was settled, with its tool.
 fn settled_permission(snapshot: &Snapshot, call: &str) -> Option<(RequestId, String)> {
-    snapshot.state.settled.iter().rev().find_map(|settled| match &settled.request.ask {
-        RequestSubject::Permission(ask) if ask.call.as_ref().is_some_and(|known| known.as_str() == call) => {
-            Some((settled.request.id, ask.tool.clone()))
-        }
-        _ => None,
+    snapshot.state.settled.iter().rev().find_map(|settled| {
+        let ask = settled.request.ask.permission()?;
+        let is_meant = ask.call.as_ref().is_some_and(|known| known.as_str() == call);
+        is_meant.then(|| (settled.request.id, ask.tool.clone()))
     })
 }

@@ -27,7 +27,7 @@ async fn count_tasks(roz: &Roz) -> Result<BTreeMap<String, u64>, Error> {
         let rows =
             roz.supervisor.environments().tasks(limits::METRICS_PAGE, page * limits::METRICS_PAGE).await?;
         for row in &rows {
-            *counts.entry(roz.status_word(row).await?.to_owned()).or_default() += 1;
+            *counts.entry(roz.status_of_task(row).await?.name().to_owned()).or_default() += 1;
         }
         if rows.is_empty() {
             break;

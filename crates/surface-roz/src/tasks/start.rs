@@ -6,7 +6,7 @@ use domain::{Command, Error, ErrorCode, SessionId, Timeouts};
 use runtime::BegunSession;
 use storage::environments::{EnvironmentRow, TaskRow};
 
-use super::{CANCELLED, no_session};
+use super::{CANCELLED, TaskStatus, no_session};
 use crate::starting::TaskStart;
 use crate::stream::session_in;
 use crate::{Roz, from_wire, limits, safety};
@@ -102,7 +102,7 @@ impl Roz {
         let id = row.id.clone();
         let session = self.session_of(row).await?;
         let row = self.supervisor.environments().task(&id).await?;
-        if !has_ended && self.status_word(&row).await? == "cancelled" {
+        if !has_ended && self.status_of_task(&row).await? == TaskStatus::Cancelled {
             return Err(Error::new(ErrorCode::WrongState, CANCELLED));
         }
         Ok(session)
