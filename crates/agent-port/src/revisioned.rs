@@ -1,5 +1,5 @@
-//! A value that counts its changes, so that whoever stored it knows without serialising it whether to store it again. Must not
-//! know what it holds.
+//! A value with a revision that grows with every change, so that the code that stores it need not serialise it to find out
+//! whether it changed. Must not know what it holds.
 
 use std::ops::{Deref, DerefMut};
 

@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_uuids() {
+    fn an_id_is_checked_to_be_a_uuid() {
         let id = ids::uuid();
         assert!(is_uuid(&id), "{id}");
         assert_eq!(id.as_bytes()[14], b'7', "{id}");

@@ -1,4 +1,4 @@
-//! What sessions take over of this process's environment, as it is sent to the daemon.
+//! The variables of this process that a new session inherits, in the form in which they are sent to the daemon.
 
 use std::collections::BTreeMap;
 

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back() {
+    fn names_and_numbers_of_the_protocol_convert_both_ways() {
         for kind in ProviderKind::ALL {
             assert_eq!(provider(provider_number(kind) as i32), kind.name());
         }

@@ -51,6 +51,7 @@ use config::file::{Config, Openclaw};
 use config::holder::Holder;
 use config::running::Running;
 pub use daemon_tools::DaemonTools;
+pub use host::end_signal::end_requested;
 pub use surface_web::machines::{OtherMachine, OtherMachines};
 use tools::WorkbenchTools;
 
@@ -153,7 +154,7 @@ async fn run(mut options: ServeOptions) -> Result<(), Error> {
     let shutdown = async move {
         tokio::select! {
             _ = asked.recv() => tracing::info!("a client asked the daemon to end"),
-            signal = told_to_end() => tracing::info!(signal, "told to end"),
+            signal = end_requested() => tracing::info!(signal, "told to end"),
         }
         // Before connections are closed: an editor that loses the daemon has not left its agents.
         leaving.send_replace(true);
@@ -476,18 +477,4 @@ fn own_program() -> Result<std::path::PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
         Error::new(ErrorCode::CreateFailed, format!("cannot find the obey program itself: {error}"))
     })
-}
-
-/// Waits for a signal to end, and returns its name.
-async fn told_to_end() -> &'static str {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("cannot listen for signals; only a client can end this daemon");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = int.recv() => "SIGINT",
-    }
 }

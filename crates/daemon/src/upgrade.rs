@@ -1,5 +1,5 @@
-//! What the next daemon needs to be started like this one. Nobody else can look it up: the daemon's memory, environment and
-//! program are hidden from other processes of its user, agents among them.
+//! What the next daemon needs in order to be started like this one. The old daemon must hand it over: its memory, environment and
+//! program are hidden from the other processes of its user, since agents are among them.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};

@@ -1,4 +1,4 @@
-//! What the page needs to know about the daemon: where it is reached, who has a key, which browsers are told.
+//! What the page needs to know about the daemon: its addresses, the keys of its pages, and the browsers that get notices.
 
 use std::sync::Arc;
 

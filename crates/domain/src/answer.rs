@@ -1,5 +1,5 @@
-//! The agent's answer in a turn: what it said since its last call. Some agents report the last part of an answer of several
-//! parts as its whole, others everything they said in the turn, so the answer is taken from what they streamed.
+//! The agent's answer in a turn: its text since its last call of a tool. Of an answer in several parts, some agents report only
+//! the last part at the end of the turn, and others report all text of the turn; so the answer is taken from the streamed text.
 
 use crate::any_event;
 use crate::event::EventKind;

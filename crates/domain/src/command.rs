@@ -167,7 +167,7 @@ pub enum Command {
     /// Records a report of a program outside the daemon: activity and notices, nothing that changes the
     /// session's status.
     Report(crate::event::EventKind),
-    /// Records what became of workers of the session, all of it or nothing.
+    /// Records how workers of the session progressed or ended; all of these events or none.
     ReportWorkers {
         events: Vec<crate::event::EventKind>,
     },

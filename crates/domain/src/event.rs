@@ -376,7 +376,7 @@ pub enum EventKind {
         from: SessionId,
         /// The last event that was copied.
         seq: u64,
-        /// What the agent is told of it with its first prompt; empty: it resumes the conversation by its own means.
+        /// The text about it that precedes the agent's first prompt; empty: the agent resumes the conversation itself.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         history: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -1,5 +1,5 @@
-//! Which changes of sessions a person is told of: one notice per cause, withdrawn when the cause is gone. Pure; how a
-//! notice reaches the person is not known here.
+//! Which changes of sessions a person is notified of: one notice per cause, withdrawn when the cause is gone. Pure; does not
+//! know how a notice is delivered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -68,9 +68,4 @@ impl Usage {
     pub fn spent_micro_usd(&self) -> u64 {
         self.cost_micro_usd.saturating_add(self.estimated_micro_usd)
     }
-
-    /// Returns whether a budget (0 for unlimited) is used up.
-    pub fn exceeds(&self, max_tokens: u64) -> bool {
-        max_tokens > 0 && self.budgeted_tokens() >= max_tokens
-    }
 }

@@ -1,5 +1,5 @@
-//! GitHub's REST API. Pull requests are told as merge requests, runs of workflows as pipelines; states and statuses are
-//! told in GitLab's words.
+//! GitHub's REST API. Pull requests become merge requests and runs of workflows become pipelines; states and statuses get
+//! GitLab's words.
 
 use domain::{Error, ErrorCode};
 use reqwest::Url;
@@ -204,7 +204,7 @@ fn asked_status(field: &str, status: &str) -> Result<Option<&'static str>, Error
     })
 }
 
-/// Returns the status of a run or job in our words: GitHub tells how it ended apart from whether it did.
+/// Returns the status of a run or job as one word: GitHub has one field for whether it ended and another for how.
 fn status(row: &Value) -> String {
     let said = match row["conclusion"].as_str() {
         Some(conclusion) => conclusion,

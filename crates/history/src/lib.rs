@@ -1,6 +1,6 @@
-//! Finds what was said, done and used: keeps an index of past events up to date and answers from it. A thread of its own
-//! reads the journal after the commit and writes another file, so that no session waits for it. The journal stays the
-//! truth: what is not indexed yet is read again, and what was removed there is removed here.
+//! Search and sums of usage over past events: keeps an index of them up to date and answers queries from it. Its own thread
+//! reads the journal after each commit and writes a separate file, so that no session waits for it. The journal remains the
+//! authority: events that are not indexed yet are read from it, and what was removed there is removed here.
 
 mod indexer;
 pub mod limits;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_is_read() {
+    fn a_failpoint_is_parsed_with_its_count() {
         assert_eq!(read("a.b"), Some(("a.b".into(), 1)));
         assert_eq!(read("a.b=3"), Some(("a.b".into(), 3)));
         assert_eq!((read(""), read("a=x")), (None, None));

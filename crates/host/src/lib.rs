@@ -3,6 +3,7 @@
 //! protocol.
 
 pub mod clock;
+pub mod end_signal;
 pub mod failpoint;
 pub mod ids;
 pub mod limits;

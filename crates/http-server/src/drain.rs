@@ -1,6 +1,6 @@
-//! The body of a request over HTTP/2 that is answered before it was read, such as one that is refused. Where it is let go
-//! of, HTTP/2 resets the stream, and clients take that for a failure (curl does) and never see the answer; where the answer is
-//! complete before the request is, curl 7.88 waits for the connection's next frame. So the rest is read first, for a moment.
+//! Reads the rest of a request body over HTTP/2 when the request was answered early, for example refused. If the body were
+//! dropped, HTTP/2 would reset the stream, and clients such as curl would report a failure instead of the answer; if the answer were
+//! complete before the request, curl 7.88 would wait for the connection's next frame. The time for reading is bounded.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -66,7 +66,7 @@ impl Drop for DrainedBody {
     }
 }
 
-/// Reads a body that nobody wants. Whether it ended or took too long: it is let go of.
+/// Reads and discards a body until it ends or the time is up.
 async fn drain_for_a_moment(mut body: Incoming, mut ending: watch::Receiver<bool>) {
     let draining = drain(&mut body);
     tokio::pin!(draining);

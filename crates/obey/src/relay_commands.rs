@@ -112,7 +112,15 @@ async fn serve(console: &mut Console, args: &RelayFolderArgs) -> Result<Exit> {
             false => console.out.line(&format!("ready relay={url} listen={address}")),
         };
     };
-    relay.serve(told_to_end(), ready).await.map_err(failed)?;
+    relay
+        .serve(
+            async {
+                let _signal = daemon::end_requested().await;
+            },
+            ready,
+        )
+        .await
+        .map_err(failed)?;
     told?;
     Ok(Exit::OK)
 }
@@ -124,19 +132,6 @@ fn start_log() {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     // Another log is there already in tests only.
     let _ = log.try_init();
-}
-
-/// Waits for a signal to end.
-async fn told_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
 }
 
 fn users(console: &mut Console, command: &RelayUsersCommand) -> Result<Exit> {

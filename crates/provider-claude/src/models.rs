@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn real_names_are_taken() {
+    fn real_model_names_are_accepted() {
         for model in [
             "",
             "opus",

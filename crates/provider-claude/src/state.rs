@@ -89,7 +89,7 @@ pub(super) struct TodoChange {
     pub(super) status: Option<String>,
 }
 
-/// A message of the model, and what of it was already reported.
+/// A message of the model, and which part of it was already reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ModelMessage {

@@ -202,7 +202,7 @@ impl Reading {
     }
 }
 
-/// Returns what of a call's input says most about it.
+/// Returns the part of a call's input that describes the call best.
 fn shown(input: &Value) -> String {
     let command = input.get("command").or_else(|| input.get("cmd")).or_else(|| input.get("input"));
     match command {

@@ -41,8 +41,7 @@ const TESTED_RANGE: &str = "0.166.0 up to, but not including, 0.167.0";
 
 /// Returns whether a version has the tested protocol.
 fn is_tested(version: &str) -> bool {
-    let line = TESTED_VERSION.rsplit_once('.').map_or(TESTED_VERSION, |(line, _)| line);
-    version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
+    provider_common::program::has_same_minor(TESTED_VERSION, version)
 }
 
 /// The provider `codex`.

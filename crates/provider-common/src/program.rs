@@ -8,6 +8,12 @@ use std::path::{Path, PathBuf};
 use agent_port::Availability;
 use domain::{Error, ErrorCode, SessionSpec};
 
+/// Returns whether a version differs from a tested one in its last number at most.
+pub fn has_same_minor(tested: &str, version: &str) -> bool {
+    let line = tested.rsplit_once('.').map_or(tested, |(line, _)| line);
+    version.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// A program to find, and the message if it is missing.
 pub struct ProgramSearch {
     /// Its name on a `PATH`.

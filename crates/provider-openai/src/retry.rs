@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn some_statuses_pass() {
+    fn rate_limits_and_server_errors_are_retried() {
         assert!(is_passing(429) && is_passing(503) && !is_passing(400) && !is_passing(401));
     }
 }

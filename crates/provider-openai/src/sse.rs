@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart() {
+    fn a_stream_is_divided_into_events() {
         assert_eq!(read(&[STREAM.as_bytes()]), ["{\"x\":1}", "one\ntwo", "é🐎", "last"]);
         assert!(read(&[b": ping\n\n"]).is_empty());
     }

@@ -367,7 +367,7 @@ impl Hub {
         self.cluster.get()
     }
 
-    /// Returns what is told whenever a machine comes, goes or registers.
+    /// Returns a channel that is notified whenever a machine connects, disconnects or registers.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

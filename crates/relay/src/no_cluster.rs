@@ -1,4 +1,4 @@
-//! The place of a cluster in a build without NATS: there is none, and whoever asks for one is told so.
+//! Stands in for the cluster in a build without NATS: every attempt to configure one is an error.
 
 use std::sync::Arc;
 

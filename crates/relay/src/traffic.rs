@@ -90,7 +90,7 @@ impl Traffic {
         self.limit() > 0 && self.locked().saved.is_none_or(is_late)
     }
 
-    /// Returns the day, and what of it the file does not have yet.
+    /// Returns the day, and its traffic that is not in the file yet.
     fn take_unsaved(&self) -> (i64, Vec<(String, u64)>) {
         let mut today = self.locked();
         today.saved = Some(Instant::now());

@@ -63,8 +63,7 @@ pub const REATTACH_WAIT: Duration = Duration::from_secs(5);
 /// that exceeds this is killed itself. With the steps before, a stop still takes less than 5 s.
 pub const KILL_WAIT: Duration = Duration::from_millis(1_500);
 
-/// Default and maximum timeout of `Execute`.
-pub const EXECUTE_WAIT: Duration = Duration::from_secs(60);
+/// Maximum timeout of `Execute`.
 pub const EXECUTE_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Bytes of one chunk of a command's output.

@@ -1,5 +1,5 @@
-//! The budgets that sessions share, of this daemon: what was spent of them, who must be told when one is used up or raised.
-//! The rules are those of `domain::shared_budget`; this is their clock, their time zone and their store.
+//! The budgets that sessions of this daemon share: what was spent of them, and which sessions must learn that one is used up
+//! or was raised. The rules are those of `domain::shared_budget`; this adds clock, time zone and store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

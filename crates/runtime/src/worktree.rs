@@ -65,7 +65,7 @@ pub(crate) struct WorktreeContext {
     folder: PathBuf,
     /// Locks that allow one change of a repository at a time.
     repositories: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
-    /// Who is told of turns that change files; nobody until the daemon says so.
+    /// The listener for turns that change files; set by the daemon after its start.
     edited_turns: std::sync::OnceLock<tokio::sync::mpsc::Sender<EditedTurn>>,
     recordings: FolderRecordings,
 }

@@ -75,7 +75,7 @@ pub struct Running {
     leftovers: Option<Leftovers>,
 }
 
-/// What is heard of a command first.
+/// The first report about a command.
 enum First {
     Started,
     Report(Report),

@@ -36,7 +36,7 @@ use crate::limits;
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) control: UnixStream,
-    /// The stage itself, once it has been heard of.
+    /// The stage itself, once it has reported.
     pub(super) handle: Option<OwnedFd>,
     pub(super) orders: pipe::Sender,
     /// Closes when the command takes over.
@@ -77,7 +77,7 @@ impl Stage {
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|count| count == 0)
     }
 
-    /// Waits until it is heard of; false if its keeper died before it came to that: nothing was made, nothing ran.
+    /// Waits for its first report; false if its keeper died before that: nothing was made, nothing ran.
     async fn is_begun(&mut self) -> bool {
         let handle = launch::take_handle(&self.control).await;
         handle.map(|handle| self.handle = handle).is_ok()

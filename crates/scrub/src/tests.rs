@@ -275,7 +275,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn chunks_change_nothing(text in text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..24)) {
+    fn a_text_in_pieces_is_scrubbed_as_a_whole_one(text in text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..24)) {
         let scrubber = scrubber();
         let whole = scrubber.scrub(&text);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();

@@ -31,7 +31,7 @@ impl Obey {
         let snapshot = self.supervisor.snapshot(&id).await?;
         let mut cursor = self.supervisor.events_after(&id, 0).await?;
         let newest = cursor.newest();
-        // What retention has removed is not part of the document, which says so by its numbers.
+        // Events that retention has removed are missing; the gap in the numbers shows that.
         cursor.skip_removed().await?;
         Ok(match request.format() {
             pb::ExportFormat::Markdown => {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_no_markup() {
+    fn markdown_in_names_is_escaped() {
         assert_eq!(escaped_line("# *a*\n<b>"), "\\# \\*a\\* \\<b\\>");
     }
 }

@@ -92,7 +92,7 @@ impl Obey {
     }
 }
 
-/// Returns what became of a prompt: its turn, or its place in the queue.
+/// Returns the result of a prompt: its turn, or its position in the queue.
 fn told(applied: &Applied) -> pb::PromptResponse {
     let mut told = pb::PromptResponse::default();
     for event in &applied.events {

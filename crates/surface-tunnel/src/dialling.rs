@@ -199,7 +199,7 @@ async fn dial(links: &RelayLinks, identity: &Arc<RelayIdentity>) -> Result<Diall
     Ok(DialledRelay { relay, channel, interval })
 }
 
-/// Ends the calls of a tunnel when it is let go of, however that happens.
+/// Ends the calls of a tunnel when it is dropped, for whatever reason.
 struct Closing(Arc<Link>);
 
 impl Drop for Closing {

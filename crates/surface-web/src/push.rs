@@ -1,5 +1,5 @@
-//! Web Push: which browsers are told of notices while no page is open. A subscription belongs to the key of a page and dies
-//! with it. What is told is decided elsewhere; nothing is sent here.
+//! Web Push: which browsers get notices while no page is open. A subscription belongs to the key of a page and is removed
+//! with it. Does not decide what a notice says, and does not send it.
 
 pub mod message;
 mod service;

@@ -38,7 +38,7 @@ pub struct JournalGap {
     pub after: u64,
     /// The first event behind it.
     pub next: u64,
-    /// What a client is told of it.
+    /// The message for the client.
     pub error: Error,
 }
 

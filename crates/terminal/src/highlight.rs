@@ -36,7 +36,7 @@ struct HighlightWorker {
 }
 
 impl CodeHighlighter {
-    /// Begins a block; `language` is what stands behind its fence, or the ending of a file's name.
+    /// Begins a block; `language` is the word after its fence, or a file's extension.
     pub(crate) fn new(language: &str) -> Self {
         let token = language.split([' ', ',', '{', ':']).next().unwrap_or_default().to_owned();
         Self { worker: (!token.is_empty()).then(|| HighlightWorker::start(token)), seen: 0 }

@@ -35,7 +35,7 @@ pub struct DialFailure {
     pub is_after_handshake: bool,
 }
 
-/// The same; `next` is told of the authority that comes after the one with this pin.
+/// The same; `next` receives the authority that succeeds the one with this pin.
 pub async fn connect_following(
     url: &str,
     pin: &str,

@@ -1,5 +1,5 @@
-//! TLS 1.3 with a server that is recognized by the key of its own certificate authority, which was told out of band. A
-//! server with another key is refused, whatever else it can show; nobody is asked.
+//! TLS 1.3 with a server whose certificate authority is pinned: its public key was received out of band. A server of another
+//! authority is refused, whatever its certificate says, and the user is not asked.
 
 use std::sync::{Arc, OnceLock};
 
@@ -124,7 +124,7 @@ pub fn client_config(
     client_config_following(pin, identity, protocols, &NextPin::default())
 }
 
-/// The same for a server whose authority may be exchanged: `next` is told of the one that comes after it.
+/// The same for a server whose authority may be replaced: `next` receives the one that succeeds it.
 pub fn client_config_following(
     pin: &str,
     identity: Option<&TlsIdentity>,

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn durations_counts_and_costs_are_shortened() {
         assert_eq!(
             [span_ms(-5), span_ms(41_900), span_ms(400_000), span_ms(90_000_000)],
             ["0s", "41s", "6m", "1d"]

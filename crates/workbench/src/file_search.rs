@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_patterns() {
+    fn a_pattern_matches_a_name_or_a_whole_path() {
         for (pattern, path) in [
             ("", "a/b.rs"),
             ("*.rs", "a/b.rs"),

@@ -161,11 +161,6 @@ impl Workbench {
         self.sandbox.tier()
     }
 
-    /// Returns the findings of the sandbox probe, for people.
-    pub fn sandbox_findings(&self) -> &sandbox::ProbeFindings {
-        self.sandbox.findings()
-    }
-
     /// Returns the scrubber with the daemon's rules.
     pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber

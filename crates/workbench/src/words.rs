@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn relatives_share_a_form() {
+    fn forms_of_one_word_have_one_stem() {
         for family in [
             ["connection", "connections", "connection"],
             ["caching", "caches", "cache"],

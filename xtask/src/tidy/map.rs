@@ -17,6 +17,7 @@ pub fn names(tree: &Tree) -> Vec<Breach> {
         breaches.extend(crates(tree, map));
         breaches.extend(main_files(tree, map));
         breaches.extend(walks(tree, map));
+        breaches.extend(answers(tree, map));
     }
     if let Some(page) = tree.get(CHECKLISTS) {
         breaches.extend(mentioned(tree, page));
@@ -81,6 +82,24 @@ fn walks(tree: &Tree, map: &File) -> Vec<Breach> {
             } else if !seen.is_empty() && !seen.iter().any(|file| defines(file, name)) {
                 let files: Vec<&str> = seen.iter().map(|file| file.path.as_str()).collect();
                 breaches.push(Breach::new(RULE, map.at(number), format!("{name} is not in {files:?}")));
+            }
+        }
+    }
+    breaches
+}
+
+/// Every path in the answers to questions exists; a name without a folder is one of any crate.
+fn answers(tree: &Tree, map: &File) -> Vec<Breach> {
+    let lines = map.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("| question |"));
+    let mut breaches = Vec::new();
+    for (number, line) in lines.take_while(|(_, line)| line.starts_with('|')) {
+        for name in quoted(line).filter(|name| is_path(name) && name.contains('/')) {
+            let mut places = [name.to_owned(), format!("crates/{name}")].into_iter();
+            // A short path continues the one before it.
+            let is_short = !places.any(|place| exists(tree, &place));
+            let is_known = |file: &File| file.path.ends_with(&format!("/{name}"));
+            if is_short && !tree.rust().any(is_known) {
+                breaches.push(Breach::new(RULE, map.at(number), format!("{name} does not exist")));
             }
         }
     }
@@ -170,6 +189,9 @@ mod tests {
 
     #[test]
     fn a_walk_names_files_and_functions_that_exist() {
+        let answer = |text: &str| places(&format!("`a`\n| question | answer |\n| Where? | {text} |"));
+        assert_eq!(answer("`a/src/walk.rs` `take`, `walk/end.rs`; limits: `limits.rs`"), [""; 0]);
+        assert_eq!(answer("`a/src/gone.rs`"), ["a/src/gone.rs does not exist"]);
         let walk = |place: &str| {
             places(&format!(
                 "`a`

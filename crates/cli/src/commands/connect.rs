@@ -49,7 +49,7 @@ pub(super) async fn run(console: &mut Console, args: &ConnectArgs) -> Result<Exi
     }
     tokio::select! {
         () = forward(&listener, &machine, &relay) => {}
-        () = told_to_end() => {}
+        _signal = host::end_signal::end_requested() => {}
     }
     Ok(Exit::OK)
 }
@@ -106,17 +106,5 @@ async fn carry(
     // A client sees that it cannot be reached: its connection ends.
     if let Ok(mut far) = machine.connect(&relay, &[]).await {
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-    }
-}
-
-async fn told_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
     }
 }

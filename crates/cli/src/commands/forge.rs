@@ -87,7 +87,7 @@ pub(super) async fn issue(client: &Client, folder: &str, typed: &str) -> Result<
     Ok(client.forges().get_issue(request).await?.into_inner())
 }
 
-/// Returns what an agent is told of an issue. Its text is marked as somebody's: whoever wrote it is not the user.
+/// Returns the prompt that gives an agent an issue. The issue's text is marked as foreign, because the user did not write it.
 pub(super) fn issue_prompt(issue: &pb::ForgeIssue, message: Option<&str>) -> String {
     let asked = message.unwrap_or("Work on this issue.");
     let description = issue.description.trim();

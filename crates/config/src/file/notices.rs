@@ -1,4 +1,4 @@
-//! The configuration of notices: what a person is told while they look elsewhere, and how.
+//! The configuration of notices: which changes of sessions a person is notified of, and by which means.
 
 use std::path::PathBuf;
 use std::time::Duration;

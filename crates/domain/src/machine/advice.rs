@@ -1,4 +1,4 @@
-//! What is said beside a permission that waits for a person: what would not come back, and why nothing answered it already.
+//! The hints that are shown with a permission request: which changes could not be undone, and why no rule or grant answered it.
 
 use super::Transition;
 use crate::permission::pattern::PatternCall;

@@ -1,4 +1,5 @@
-//! What is told when the kernel kills something of an agent because memory ran out. The end of the agent itself is in `life.rs`.
+//! The events that are recorded when the kernel kills a process of an agent because memory ran out. If the agent itself ended,
+//! `life.rs` records that.
 
 use super::Transition;
 use crate::error::ErrorCode;
@@ -6,7 +7,7 @@ use crate::event::{EventKind, Level};
 use crate::resources::OutOfMemory;
 
 impl Transition<'_> {
-    /// Tells that the kernel killed something the agent had started; the agent sees for itself what became of it.
+    /// Records that the kernel killed a process the agent had started. The agent notices the consequences itself.
     pub(super) fn out_of_memory(&mut self, killed: OutOfMemory) {
         if !self.state().status.has_agent() {
             return;

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_worked_out() {
+    fn relative_paths_are_resolved_without_the_disk() {
         let plain = |path: &str| plain(Path::new("/r/w"), Path::new(path)).display().to_string();
         assert_eq!(plain("a/./b"), "/r/w/a/b");
         assert_eq!(plain("../../../etc/passwd"), "/etc/passwd");

@@ -96,7 +96,7 @@ fn it_crashes_with_a_code_or_by_a_signal() {
 }
 
 #[test]
-fn it_can_fail_to_start() {
+fn the_scripted_agent_fails_to_start_where_its_script_says_so() {
     let (status, stderr) = Process::start(&[("startup_fail", "no licence")]).end();
     assert_eq!((status.code(), stderr.as_str()), (Some(1), "no licence\n"));
 }

@@ -69,7 +69,7 @@ impl Bus {
         &self.client
     }
 
-    /// Returns what is told whenever it is connected again: what was watched before may be silent for ever.
+    /// Returns a channel that is notified after each reconnect: what was watched before may have stopped without a notice.
     pub(super) fn connections(&self) -> watch::Receiver<u64> {
         self.connections.subscribe()
     }

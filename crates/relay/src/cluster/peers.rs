@@ -86,7 +86,7 @@ impl Peers {
         }
     }
 
-    /// Says to every link's other end that this one is there, and lets go of those that are silent.
+    /// Sends a keep-alive to the other end of every link, and drops links that have been silent too long.
     fn beat(&self) {
         let is_there = |peer: &PeerLink| {
             // An end that does not read will be silent, too.

@@ -19,7 +19,7 @@ use crate::{buffer, limits};
 
 const BUCKET: &str = "routes";
 
-/// Claims the machines whose tunnels are here, and lets go of those that are not.
+/// Claims the machines whose tunnels end here, and releases the others.
 pub(super) async fn hold(cluster: Arc<Cluster>, hub: Arc<Hub>) {
     let (mut changes, mut connections) = (hub.subscribe(), cluster.bus.connections());
     let mut beat = time::interval(limits::ROUTE_INTERVAL);

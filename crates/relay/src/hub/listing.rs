@@ -1,4 +1,4 @@
-//! What clients are told of machines: their state, and what they said of themselves. Changes nothing.
+//! What clients get to know about machines: their connection state, and what they reported about themselves. Read-only.
 
 use host::clock;
 use wire::betcode::v1 as pb;

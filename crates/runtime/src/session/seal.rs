@@ -1,7 +1,7 @@
-//! What of a session holds secrets and must outlive the daemon is sealed before it is stored: what its codec remembers, input that
-//! waits for its agent, a line that has not ended. The key is a file of its own that is replaced at the end of every turn and
-//! removed, so that what the database still holds in its pages and its log can never be read again. Not secret from its user,
-//! who could read the key while there is one. Must not know what it seals.
+//! Encrypts those parts of a session that may hold secrets and must outlive the daemon: the codec's state, input that waits for
+//! its agent, an unfinished line. The key is a separate file that is replaced and deleted at the end of every turn, so that old
+//! copies in the pages and the log of the database become unreadable. It does not protect from the user, who could read the
+//! key while it exists. Must not know what it encrypts.
 
 use std::fs;
 use std::io::{self, Write};

@@ -46,7 +46,7 @@ pub(super) struct RunningOrchestration {
 pub(crate) struct WorkerContext {
     limits: OnceLock<WorkerLimits>,
     places: Mutex<HashMap<SessionId, Arc<Semaphore>>>,
-    /// Closed for good when the daemon lets go of its sessions: from then on nothing may be decided about them here.
+    /// Closed when the daemon detaches from its sessions: from then on nothing may be decided about them here.
     gate: RwLock<()>,
     /// Counts ends of workers.
     ends: watch::Sender<u64>,
@@ -96,7 +96,7 @@ impl WorkerContext {
         Some(WorkerPlace { _permit: places.acquire_owned().await.ok()? })
     }
 
-    /// Waits until decisions are allowed: for ever once the daemon lets go of its sessions.
+    /// Waits until decisions are allowed; never returns once the daemon has detached from its sessions.
     pub(super) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().await
     }

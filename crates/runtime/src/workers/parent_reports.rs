@@ -72,7 +72,7 @@ impl Drop for StoringTask<'_> {
 }
 
 impl Workers {
-    /// Records what became of a worker in its parent's journal. When this returns, it is on disk.
+    /// Records the end or the progress of a worker in its parent's journal. When this returns, it is on disk.
     pub(super) async fn report(&self, parent: &SessionId, event: EventKind) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
         if self.context().reports().add(parent, WaitingReport { event, reply }) {

@@ -1,4 +1,4 @@
-//! Ends workers and orchestrations with their parent, and goes on with those of an earlier daemon.
+//! Ends workers and orchestrations together with their parent, and continues those of a previous daemon.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Collects worktrees that nobody needs: those the daemon made, whose work is in their base or that have none, with no
-//! uncommitted change and no living session. What cannot be proven is kept.
+//! Removes worktrees that are not needed any more: those the daemon made, without uncommitted changes and without a live session,
+//! whose work is in their base or that have none. In doubt, a worktree is kept.
 
 use std::path::Path;
 

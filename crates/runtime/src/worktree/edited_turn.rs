@@ -29,7 +29,7 @@ pub struct EditedTurn {
 }
 
 impl Worktrees {
-    /// Sets who is told of turns that change files, once. Without a listener nobody looks.
+    /// Sets the listener for turns that change files, once. Without one, files are not compared.
     pub fn tell_edited_turns(&self, listener: mpsc::Sender<EditedTurn>) {
         // A second listener is ignored: a checkpoint is made once.
         let _ = self.shared().edited_turns.set(listener);

@@ -1,6 +1,6 @@
-//! Shares recordings of the files of a folder: whoever asks while one is being made gets the next one, together with all others
-//! who asked meanwhile. Many sessions in one folder cost no more git than a few, and nobody gets files from before it
-//! asked.
+//! Shares recordings of the files of a folder between sessions. Callers that ask while a recording is being made share the
+//! next one, so that many sessions in one folder cost no more git commands than a few, and no caller gets files from
+//! before its call.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

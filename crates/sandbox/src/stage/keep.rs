@@ -86,7 +86,7 @@ pub(crate) fn enter() -> i32 {
 /// Takes away what a killed daemon left at protected names, when the last stage, which dies with the daemon, is gone. What
 /// another daemon needs stays.
 fn clear_roots(roots: &[OsString]) {
-    // Nobody is told of the ends of children: this waits for the last.
+    // The ends of single children are not reported: this waits for the last one.
     while !matches!(rustix::process::wait(rustix::process::WaitOptions::empty()), Err(Errno::CHILD)) {}
     // The daemon's descriptors, and with them its locks, are closed one after the other.
     let deadline = std::time::Instant::now() + limits::KEEPER_CLEAR_WAIT;

@@ -1,5 +1,5 @@
-//! What stands before a value: its name and how it is joined to it, and telling words farther off in the line. Looks back a bounded
-//! way, so that the answer is the same however much of a text is there. Decides nothing about values.
+//! What precedes a value: its name, how the two are joined, and words farther back in the line that hint at a secret. Looks
+//! back a bounded distance, so that the result does not depend on how much of a text is there. Decides nothing about values.
 
 use super::vocabulary::{
     ACTS, KEY_NEGATIVE, NEGATIVE_NEAR, OTHER_COMMANDS, PRINTERS, TYPES, VALUE_NAMES, WRAPPERS, has,

@@ -1,4 +1,4 @@
-//! Where values begin and end: what stands between gaps, and the values in `name=value&name=value`. Does not judge them.
+//! Where values begin and end: splits a text at gaps, and `name=value&name=value` into its values. Does not judge them.
 
 use super::context::{self, Line};
 use super::shape;

@@ -1,4 +1,4 @@
-//! What a value looks like, whatever stands around it: nothing in particular, chosen by a person, made by a machine, random. Knows
+//! Classifies a value by its characters alone: nothing in particular, chosen by a person, made by a machine, random. Knows
 //! no keys and no contexts.
 
 use std::sync::LazyLock;

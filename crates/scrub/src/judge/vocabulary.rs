@@ -1,5 +1,4 @@
-//! The words the judge knows: what stands for a secret, what stands for none, what stands in a secret's place. Nothing is decided
-//! here.
+//! The word lists of the judge: names of secrets, names of what is no secret, and placeholders for secrets. Decides nothing.
 
 use std::sync::LazyLock;
 

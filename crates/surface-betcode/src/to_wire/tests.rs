@@ -52,7 +52,7 @@ fn a_replay_from_any_point_says_the_same() {
 }
 
 #[test]
-fn sessions_are_summed_up() {
+fn a_summary_has_messages_status_and_usage_of_a_session() {
     let mut found = (*snapshot()).clone();
     for event in recorded() {
         found.state.evolve(event.at, &event.kind);

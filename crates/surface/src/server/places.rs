@@ -1,5 +1,5 @@
-//! How many connections others may have on a listener, told apart by user or address, so that nobody's flood is anybody
-//! else's affair. The daemon's own user and root need no place. Decides only; knows no sockets.
+//! Limits the connections of each other user or address on a listener, so that one of them cannot use up all connections.
+//! The daemon's own user and root are not limited. Decides only; knows no sockets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar as _;
 use super::{SharedShown, lock};
 use crate::output;
 
-/// Columns of what stands before every line of the typed text.
+/// Width of the prefix of every line of the typed text.
 const INDICATOR_COLUMNS: usize = 2;
 /// What the editor adds to the first line when it counts rows.
 const ADDED_BY_EDITOR: usize = 3;

@@ -1,4 +1,4 @@
-//! What comes through a tunnel, frame by frame. Frames of calls that have ended, or that nobody made, are counted and
+//! Handles the frames that arrive through a tunnel. Frames of calls that have ended, or that never existed, are counted and
 //! ignored; a fault of one call ends that call and not the tunnel.
 
 use std::sync::Arc;

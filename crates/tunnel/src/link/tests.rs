@@ -397,7 +397,7 @@ fn any_frame() -> impl proptest::strategy::Strategy<Value = TunnelFrame> {
 proptest::proptest! {
     /// Whatever comes, an end neither fails nor holds more than it may.
     #[test]
-    fn no_frames_break_an_end(frames in proptest::collection::vec(any_frame(), 0..60)) {
+    fn no_sequence_of_frames_breaks_a_link(frames in proptest::collection::vec(any_frame(), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             for side in [LinkSide::Relay, LinkSide::Machine] {

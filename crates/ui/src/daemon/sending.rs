@@ -1,4 +1,4 @@
-//! One call of the daemon for each request of the screen, and what the screen is told of it.
+//! Makes the call of the daemon that each request of the screen needs, and reports the result to the screen.
 
 use client::answers::{self, AnsweredRequest, PermissionDecision};
 use client::once;

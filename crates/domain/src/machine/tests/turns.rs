@@ -39,7 +39,7 @@ fn a_prompt_needs_an_idle_session() {
 }
 
 #[test]
-fn a_prompt_has_a_size() {
+fn a_prompt_that_is_too_long_is_refused() {
     check(
         "given running\nprompt_of 3584001",
         "refused OBEY-1001: message: is 3584001 bytes long; the limit is 3584000",

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_a_part() {
+    fn a_pattern_matches_a_value_that_contains_it() {
         let value = json!({"a": {"b": [1, {"c": 2, "d": 3}]}, "e": null});
         assert!(contains(&value, &json!({"a": {"b": [1, {"c": 2}]}})));
         assert!(contains(&value, &json!({"e": null})));

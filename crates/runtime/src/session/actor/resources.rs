@@ -13,7 +13,7 @@ use crate::limits;
 use crate::process::{RunLimits, run_limits};
 use crate::session::handle::SharedRunLimits;
 
-/// How the running agent is limited, and what of it was noticed.
+/// The limits of the running agent, and which violations were already reported.
 #[derive(Default)]
 pub(in crate::session) struct MemoryWatch {
     run: SharedRunLimits,

@@ -7,7 +7,7 @@ use domain::{Spending, State};
 use super::*;
 use crate::shared_budgets::{BudgetLedger, today};
 
-/// What a session has reported of its spending, and what it has heard of its budgets.
+/// What a session has reported to its shared budgets, and the last state of them that it has seen.
 pub(super) struct SharedBudgetWatch {
     news: watch::Receiver<u64>,
     raises_seen: u64,

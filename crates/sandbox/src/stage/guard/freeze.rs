@@ -1,5 +1,5 @@
-//! Stops every process of the own process namespace, and lets go on those that were not stopped before. Only the init of a
-//! namespace does this.
+//! Stops every process of the own process namespace, and later continues those that were not stopped before. Only the init
+//! process of a namespace does this.
 
 use std::path::Path;
 use std::time::Instant;

@@ -29,7 +29,7 @@ impl Devices {
         Err(Error::invalid("name", "is taken"))
     }
 
-    /// Keeps a page on this machine as long as one elsewhere: it is told of sessions also while nobody has it open.
+    /// Keeps a page of this machine as long as one elsewhere, because it gets notices also while it is not open.
     pub fn keep_unused_page(&self, id: &str) {
         let mut records = self.locked();
         let is_meant = |one: &&mut DeviceRecord| one.id == id && one.proof() == ProofKind::Page;
