@@ -58,8 +58,8 @@ await scenario(async ({ page, assert }) => {
   await accessible(page, "the review");
   // Every file is a step away, by list and by key; what was looked at is folded, and not after it changed.
   const files = page.getByRole("list", { name: "Changed files" });
-  await files.getByRole("button", { name: /long\.txt/ }).click();
-  await page.waitForFunction(() => document.activeElement?.textContent.includes("long.txt"));
+  await files.getByRole("button", { name: /zero\.txt/ }).click();
+  await page.waitForFunction(() => document.activeElement?.textContent.includes("zero.txt"));
   const at = await page.evaluate(() => Number(document.activeElement.id.replace("file-", "")));
   await page.keyboard.press("[");
   await page.waitForFunction((before) => document.activeElement?.id === `file-${before}`, at - 1);
@@ -99,6 +99,9 @@ await scenario(async ({ page, assert }) => {
   const [first, whole] = await page.evaluate(() => [window.firstAt - window.pressedAt, window.wholeAt - window.pressedAt]);
   console.log(`a file of 5,000 lines is shown after ${Math.round(first)} ms and whole after ${Math.round(whole)} ms`);
   assert.equal(await long.locator(".diff-line.add").count(), 5_000);
+  // Folded again: what follows is about the other files.
+  await page.getByRole("checkbox", { name: "Looked at long.txt" }).check();
+  await long.locator(".diff-line").first().waitFor({ state: "detached" });
   // In two columns, and without changes of white space alone.
   await page.getByRole("checkbox", { name: "Side by side" }).check();
   await file.locator(".two-columns .diff-line.del", { hasText: "-two" }).waitFor();
