@@ -1,6 +1,6 @@
 //! Measures how often a paraphrase finds its memory: labelled sets from build errors, reviews and operations
 //! (`corpus/paraphrases`), each with a query that shares few words with its memory. The sets are measured, never tuned on;
-//! `tuning.txt` is for that. First and among ten, of 22 (the fifth and sixth of 24):
+//! `tuning.txt` is for that. First and among ten, of 22 (the fifth and sixth of 24, the seventh of 20):
 //!
 //! | set | without a model | with the small model |
 //! |---|---|---|
@@ -10,9 +10,10 @@
 //! | mixed | 13, 21 | 17, 21 |
 //! | fifth | 18, 24 | 22, 24 |
 //! | sixth | 14, 23 | 18, 23 |
+//! | seventh | 13, 18 | not measured |
 //!
-//! The fifth and sixth were written before the ranking was read. Of 20, both together: 13.3 and 19.6 without a model (goal 12 and
-//! 16), 16.7 and 19.6 with it (goal 17 and 19).
+//! The fifth, sixth and seventh were written before the ranking was read. Of 20, the first two of them together: 13.3 and 19.6
+//! without a model (goal 12 and 16), 16.7 and 19.6 with it (goal 17 and 19).
 
 use super::tests::{NOW, bank_of, place};
 use super::*;
@@ -26,6 +27,7 @@ const SETS: &[(&str, &str)] = &[
     ("mixed", include_str!("../../corpus/paraphrases/mixed.txt")),
     ("fifth", include_str!("../../corpus/paraphrases/fifth.txt")),
     ("sixth", include_str!("../../corpus/paraphrases/sixth.txt")),
+    ("seventh", include_str!("../../corpus/paraphrases/seventh.txt")),
 ];
 
 /// Stores a set and returns how many queries have their memory first, and among ten.
@@ -61,14 +63,15 @@ async fn measure(set: &str, embedder: &Embedder) -> (usize, usize) {
     (first, among_ten)
 }
 
-/// Measures every set, and fails if one has fewer than these first or among ten.
-async fn require(embedder: &Embedder, first_min: usize, among_ten_min: usize) {
+/// Measures sets, and fails if one has fewer than these percent first or among ten.
+async fn require(embedder: &Embedder, sets: &[(&str, &str)], first_min: usize, among_ten_min: usize) {
     let mut missed = Vec::new();
-    for (name, set) in SETS {
+    for (name, set) in sets {
         let (first, among_ten) = measure(set, embedder).await;
-        let result = format!("{name}: {first} first, {among_ten} among ten of {}", set.lines().count());
+        let all = set.lines().count();
+        let result = format!("{name}: {first} first, {among_ten} among ten of {all}");
         println!("{result}");
-        if first < first_min || among_ten < among_ten_min {
+        if first * 100 < first_min * all || among_ten * 100 < among_ten_min * all {
             missed.push(result);
         }
     }
@@ -77,11 +80,11 @@ async fn require(embedder: &Embedder, first_min: usize, among_ten_min: usize) {
 
 #[tokio::test]
 async fn paraphrases_find_their_memory_without_a_model() {
-    require(&Embedder::Words, 6, 18).await;
+    require(&Embedder::Words, SETS, 27, 80).await;
 }
 
 #[tokio::test]
 async fn real_model_paraphrases_find_their_memory_first() {
     let Some(folder) = crate::embed::tests::folder() else { return };
-    require(&Embedder::from_folder(&folder).unwrap(), 13, 20).await;
+    require(&Embedder::from_folder(&folder).unwrap(), &SETS[..6], 59, 90).await;
 }
