@@ -18,5 +18,6 @@ mod reset;
 mod scene;
 mod sealed;
 mod secrecy;
+mod soak;
 mod strangers;
 mod terminal_ui;
