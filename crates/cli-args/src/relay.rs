@@ -44,7 +44,7 @@ pub struct RelayInitArgs {
     /// A name or address by which it is reached; the first one is in its URL; repeat for more
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
-    /// The NATS server over which other relays can join this one, such as nats://10.0.0.1:4222
+    /// The NATS server over which other relays can join this one, such as nats://10.0.0.1:4222; several with commas
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct RelayJoinArgs {
     /// The address to listen on, such as 0.0.0.0:7443
     #[arg(long, value_name = "ADDR")]
     pub listen: SocketAddr,
-    /// The NATS server of the relays
+    /// The NATS server of the relays; several with commas
     #[arg(long, value_name = "URL")]
     pub nats: String,
     /// A name or address by which it is reached; the first one is in its URL; repeat for more
