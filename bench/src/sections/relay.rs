@@ -315,7 +315,7 @@ async fn back(table: &mut Table, relay: Relay, paired: &Paired) -> Result<()> {
     let cli = Cli::new(&paired.world);
     let mut relay = relay;
     let mut times = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..2 {
         // A connection that was good for so long is dialled at once again.
         tokio::time::sleep(Duration::from_secs(61)).await;
         let before = cli.json(&["machine", "status"]).await?["connected_at"].clone();
