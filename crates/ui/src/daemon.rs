@@ -153,7 +153,7 @@ impl DaemonSide {
             }
             Request::Create(new) => {
                 let (settings, homes) = (self.settings_on(&new.machine), Arc::clone(&self.homes));
-                tokio::spawn(creating::create(settings, homes, new, updates));
+                tokio::spawn(creating::create(settings, homes, *new, updates));
             }
             Request::Search { text } => {
                 let (others, homes) = (self.others.clone(), Arc::clone(&self.homes));

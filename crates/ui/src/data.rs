@@ -79,7 +79,7 @@ pub(crate) enum Request {
     Choices {
         machine: String,
     },
-    Create(NewSession),
+    Create(Box<NewSession>),
     /// Which files a session's tree changed.
     Diff {
         session: String,

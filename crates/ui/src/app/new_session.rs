@@ -176,7 +176,7 @@ impl App {
                 Ok(new) => {
                     form.error.clear();
                     form.sending = true;
-                    self.send(Request::Create(new));
+                    self.send(Request::Create(Box::new(new)));
                 }
                 Err((field, why)) => {
                     form.at = field;

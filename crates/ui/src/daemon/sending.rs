@@ -92,7 +92,7 @@ async fn act(settings: &DaemonSettings, request: Request) -> Result<String> {
             "archived; obey session archive --undo shows it again".to_owned()
         }
         Request::Remove { session } => {
-            let request = pb::RemoveSessionRequest { session_id: session, ..Default::default() };
+            let request = pb::RemoveSessionRequest { session_id: session };
             client.session_operations().remove(request).await?;
             "removed".to_owned()
         }
