@@ -74,7 +74,8 @@ const PROXIES: &[&str] =
     &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
 /// Files of a repository's own folder by which git runs code, or is led to settings elsewhere.
-const PROTECTED_GIT: &[&str] = &["config", "config.worktree", "hooks", "commondir"];
+/// What is in `worktrees` leads other trees to theirs, also trees that are made while the agent lives.
+const PROTECTED_GIT: &[&str] = &["config", "config.worktree", "hooks", "commondir", "worktrees"];
 
 /// What the walls of a session's agent need to know of the daemon.
 pub struct Surroundings<'a> {
@@ -228,8 +229,8 @@ impl Project {
             linked.is_none() && git.symlink_metadata().is_ok_and(|meta| meta.file_type().is_dir());
         // A repository is written to. What is not there, or is a file or a link, is not for the agent to make or to
         // change.
-        let names = sandbox::PROTECTED.iter().filter(|name| **name != DOT_GIT || !is_repository);
-        let names = names.map(ToString::to_string).collect();
+        let names = sandbox::PROTECTED.iter().filter(|name| **name != DOT_GIT || !is_repository).copied();
+        let names = names.chain(sandbox::protected_beside(folder)).map(str::to_owned).collect();
         self.protected.push(ProtectedNames { folder: folder.to_owned(), names });
         if let Some(linked) = &linked {
             // What says where the tree and its repository are; and as mounts their folders cannot be replaced.
@@ -243,6 +244,11 @@ impl Project {
                 writable.map_err(|error| refused(format!("{}: {error}", linked.common.display())))?;
             self.mounts.extend(writable.into_iter().map(|folder| Mount::same(folder, true)));
         }
+        if let Some((_, repository)) =
+            linked.is_none().then(|| sandbox::separate_repository(folder)).flatten()
+        {
+            self.protect_separate(&repository, folder)?;
+        }
         let is_linked = linked.is_some();
         if let Some(git) = linked.map(|linked| linked.common).or_else(|| is_repository.then_some(git)) {
             if !is_linked {
@@ -255,6 +261,17 @@ impl Project {
             }
             self.mounts.push(Mount::same(git, !is_linked));
         }
+        Ok(())
+    }
+
+    /// A repository that lies in the project under a name of its own.
+    fn protect_separate(&mut self, git: &Path, root: &Path) -> Result<(), Error> {
+        make_worktree_config(git, git)?;
+        for submodule in submodules::find(git, root) {
+            make_worktree_config(&submodule.git, &submodule.git)?;
+            self.protect_submodule(git, root, submodule);
+        }
+        self.protect_submodule(root, root, submodules::Submodule { git: git.to_owned(), tree: None });
         Ok(())
     }
 

@@ -71,7 +71,7 @@ fn the_ways_by_which_git_runs_code_are_protected_there_or_not() {
     }
     assert_eq!(
         protected_in(&project, &root.join(".git")),
-        ["config", "config.worktree", "hooks", "commondir"]
+        ["config", "config.worktree", "hooks", "commondir", "worktrees"]
     );
 }
 
@@ -86,10 +86,28 @@ fn submodules_are_protected_as_the_repository_is() {
     std::fs::write(module.join("config"), "[core]\n\tworktree = ../../../../libs/a\n").unwrap();
     std::fs::create_dir_all(root.join("libs/a")).unwrap();
     let project = project_at(&root);
-    assert_eq!(protected_in(&project, &module), ["config", "config.worktree", "hooks", "commondir"]);
+    assert_eq!(
+        protected_in(&project, &module),
+        ["config", "config.worktree", "hooks", "commondir", "worktrees"]
+    );
     assert_eq!(protected_in(&project, &root.join("libs/a")), [".git"]);
     for folder in [".git/modules", ".git/modules/libs", ".git/modules/libs/a", "libs", "libs/a"] {
         assert_eq!(at(&project.mounts, &root.join(folder)), Some(true), "{folder}");
+    }
+}
+
+#[test]
+fn a_repository_under_another_name_is_protected_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("a/store")).unwrap();
+    std::fs::write(root.join("a/store/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(root.join(".git"), "gitdir: a/store\n").unwrap();
+    let project = project_at(&root);
+    assert!(protected_in(&project, &root).contains(&".git".to_owned()), "{:?}", project.protected);
+    assert_eq!(protected_in(&project, &root.join("a/store")), PROTECTED_GIT);
+    for folder in ["a", "a/store"] {
+        assert_eq!(at(&project.mounts, &root.join(folder)), Some(true), "{folder} stays where it is");
     }
 }
 

@@ -39,7 +39,7 @@ use history_copy::{HistoryCopies, KeptHistory};
 use order::{Order, Plan, StageAction};
 use recipe::Recipe;
 use repository::RepositoryAccess;
-pub use repository::writable_for_linked_tree;
+pub use repository::{protected_beside, separate_repository, writable_for_linked_tree};
 use session_group::RunLimits;
 use stages::Stages;
 
@@ -343,6 +343,7 @@ fn order_of(
         protected,
         protected_outside: outside.zip(names).collect(),
         new_repository: access.is_new,
+        has_no_head: access.has_no_head,
         scratch: None,
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct Order {
     pub(crate) protected_outside: Vec<(OsString, Vec<OsString>)>,
     /// A repository that the command makes in the root is freed of what makes git run code.
     pub(crate) new_repository: bool,
+    /// What makes the root itself a repository is removed: there was no `HEAD` in it.
+    pub(crate) has_no_head: bool,
     /// A folder for temporary files; without namespaces only.
     pub(crate) scratch: Option<OsString>,
 }

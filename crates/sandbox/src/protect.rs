@@ -9,7 +9,7 @@
 //! at once finds the placeholders where they are: making and removing them takes longer than most commands.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,15 @@ fn has_mode_of_one(mode: u32) -> bool {
 const REDIRECTION: &str = "commondir";
 const REDIRECTION_TEXT: &[u8] = b".\n";
 
+/// The same name in a folder that is not a repository, and must not become one. The `.` tells the two apart.
+pub(crate) const NO_REDIRECTION: &str = "./commondir";
+
+pub(crate) fn is_outside_repository(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.strip_suffix(NO_REDIRECTION.as_bytes())
+        .is_some_and(|before| before.is_empty() || before.ends_with(b"/"))
+}
+
 /// What stands at an absent name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlaceholderKind {
@@ -45,7 +54,7 @@ enum PlaceholderKind {
 impl PlaceholderKind {
     fn of(name: &OsString) -> Self {
         let is_redirection = Path::new(name).file_name().is_some_and(|name| name == REDIRECTION);
-        if is_redirection { Self::Redirection } else { Self::Folder }
+        if is_redirection && !is_outside_repository(name) { Self::Redirection } else { Self::Folder }
     }
 
     fn file_type(self) -> FileType {
@@ -277,8 +286,9 @@ pub(crate) fn clear(root: &Path, names: &[OsString]) {
 /// Takes away what was left behind in a project and in its repository. Tells whether nothing is left: what somebody still
 /// holds stays.
 pub(crate) fn clear_project(root: &Path) -> bool {
-    let names: Vec<OsString> = crate::PROTECTED.iter().map(OsString::from).collect();
-    let inside: [OsString; 3] = ["config.worktree".into(), "hooks".into(), REDIRECTION.into()];
+    let names = crate::PROTECTED.iter().chain(crate::repository::KEEP_FROM_REPOSITORY);
+    let names: Vec<OsString> = names.map(OsString::from).collect();
+    let inside = ["config.worktree", "hooks", "worktrees", REDIRECTION].map(OsString::from);
     let repository = root.join(".git");
     clear(root, &names);
     clear(&repository, &inside);
@@ -287,7 +297,7 @@ pub(crate) fn clear_project(root: &Path) -> bool {
 }
 
 /// Whether a placeholder stands at a path.
-fn stands(path: &Path) -> bool {
+pub(crate) fn stands(path: &Path) -> bool {
     let kind = PlaceholderKind::of(&path.as_os_str().to_owned());
     let found = rustix::fs::open(path, kind.open_flags(), Mode::empty());
     found.and_then(|found| kind.is_placeholder(&found)).unwrap_or(false)
@@ -408,6 +418,20 @@ mod tests {
         drop(Placeholders::lay(dir.path(), &wanted).unwrap());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "../elsewhere\n", "the user's own stays");
         assert_eq!(std::fs::read_dir(dir.path().join(".git")).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// Git ends at a folder there, so that what an agent makes beside it is no repository.
+    #[test]
+    fn at_commondir_outside_a_repository_a_folder_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = names(&[NO_REDIRECTION]);
+        let first = Placeholders::lay(dir.path(), &wanted).unwrap();
+        assert!(dir.path().join("commondir").is_dir());
+        first.let_go();
+        drop(Placeholders::lay(dir.path(), &wanted).unwrap());
+        assert!(!dir.path().join("commondir").exists());
+        Placeholders::lay(dir.path(), &wanted).unwrap().let_go();
+        assert!(clear_project(dir.path()) && !dir.path().join("commondir").exists());
     }
 
     /// The user's own programs can use the folder; it is theirs from then on.

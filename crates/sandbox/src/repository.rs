@@ -8,9 +8,14 @@ use std::path::{Path, PathBuf};
 use git_files::{DOT_GIT, LinkedTree};
 
 use crate::limits;
+use crate::protect::{self, NO_REDIRECTION};
 
 /// What makes git run code, or leads it to settings elsewhere; something stands at each, always.
 const RUNS_CODE: &[&str] = &["config", "config.worktree", "hooks", "commondir"];
+
+/// What keeps git from taking a folder without `.git` for a repository, whatever else is made in it (`HEAD`, `config`). One of the
+/// folders is enough, beside the first name.
+pub(crate) const KEEP_FROM_REPOSITORY: &[&str] = &[NO_REDIRECTION, "refs", "objects"];
 
 /// What holds the history, and repositories and working trees that belong to this one; covered where it exists. Loose
 /// objects and references stay writable: a commit makes them.
@@ -48,6 +53,8 @@ pub(crate) struct RepositoryAccess {
     pub(crate) repository: Option<PathBuf>,
     /// There is no repository: one that the command makes is freed of what runs code.
     pub(crate) is_new: bool,
+    /// The project's own folder is no repository, and the command must not leave it as one.
+    pub(crate) has_no_head: bool,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
@@ -58,6 +65,8 @@ impl RepositoryAccess {
         if !protected.iter().any(|name| name == DOT_GIT) {
             return access;
         }
+        let stops_git = root.join(DOT_GIT).symlink_metadata().is_ok_and(|meta| meta.is_file());
+        access.has_no_head = !stops_git && root.join("HEAD").symlink_metadata().is_err();
         let git = root.join(DOT_GIT);
         let repository = match git.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -68,8 +77,7 @@ impl RepositoryAccess {
             }
             Ok(meta) if meta.is_dir() => {
                 access.protected.retain(|name| name != DOT_GIT);
-                let below = |name: &str| OsString::from(format!("{DOT_GIT}/{name}"));
-                access.protected.extend(protected_in(&git).into_iter().map(below));
+                access.protect_repository(Path::new(DOT_GIT), &git);
                 git
             }
             Ok(meta) if meta.is_file() => match LinkedTree::of(root) {
@@ -88,7 +96,13 @@ impl RepositoryAccess {
                     access.linked = Some((linked.common.clone(), names));
                     linked.common
                 }
-                None => return access,
+                None => match separate_repository(root) {
+                    Some((below, repository)) => {
+                        access.protect_repository(&below, &repository);
+                        repository
+                    }
+                    None => return access,
+                },
             },
             // A link, or what cannot be looked at: protected as a whole.
             _ => return access,
@@ -97,6 +111,41 @@ impl RepositoryAccess {
         access.repository = Some(repository);
         access
     }
+
+    /// Protects what is in a repository that lies in the project.
+    fn protect_repository(&mut self, below: &Path, git: &Path) {
+        let names = protected_in(git).into_iter().map(|name| below.join(name).into_os_string());
+        self.protected.extend(names);
+    }
+}
+
+/// Returns the names in a folder by which git takes it for a repository, although it has no `.git` or one that was destroyed. Git
+/// would then run what the `config` in that folder names. A folder that is a repository itself is protected as one.
+pub fn protected_beside(folder: &Path) -> Vec<&'static str> {
+    // Where `.git` is a file, git looks for no other repository.
+    if folder.join(DOT_GIT).symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+        return Vec::new();
+    }
+    let [redirection, refs, objects] = KEEP_FROM_REPOSITORY else { return Vec::new() };
+    let is_absent = |name: &&&str| {
+        let path = folder.join(name);
+        path.symlink_metadata().is_err() || protect::stands(&path)
+    };
+    match [refs, objects].into_iter().find(is_absent) {
+        Some(absent) => vec![redirection, absent],
+        None if folder.join("HEAD").is_file() => RUNS_CODE.to_vec(),
+        None => vec![redirection, "HEAD"],
+    }
+}
+
+/// Finds the repository of a project that keeps it inside under a name of its own (`git init --separate-git-dir`): its path below
+/// the project, and whole.
+pub fn separate_repository(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let text = configuration(&root.join(DOT_GIT))?;
+    let repository = root.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let below = repository.strip_prefix(root.canonicalize().ok()?).ok()?.to_owned();
+    let is_one = !below.as_os_str().is_empty() && repository.join("HEAD").is_file();
+    is_one.then_some((below, repository))
 }
 
 /// Returns the names in a repository that stay as they are.
@@ -190,7 +239,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let protected = names(&[".git", ".claude"]);
         let none = RepositoryAccess::of(dir.path(), &protected);
-        assert!(none.is_new && none.protected == names(&[".claude"]));
+        assert!(none.is_new && none.protected == names(&[".claude"]) && none.has_no_head);
         std::fs::create_dir_all(dir.path().join(".git/objects/pack")).unwrap();
         let config = "[user]\n\tname = Ann\u{1}\n[core]\n\tbare = false\n[filter \"lfs\"]\n\tclean = evil\n[FILTER \"a \\\"b\"]\n";
         // A byte that is not UTF-8 hides nothing of the rest.
@@ -210,6 +259,42 @@ mod tests {
         let keys: Vec<&OsString> = access.env.iter().map(|(_, value)| value).collect();
         for key in ["core.hooksPath", "filter.lfs.clean", "filter.lfs.required", "filter.a \"b.process"] {
             assert!(keys.contains(&&OsString::from(key)), "{key}: {keys:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_make_a_repository_of_a_folder_is_protected() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        assert_eq!(protected_beside(&root), [NO_REDIRECTION, "refs"]);
+        std::fs::create_dir(root.join("refs")).unwrap();
+        assert_eq!(protected_beside(&root), [NO_REDIRECTION, "objects"], "a folder of the project's own");
+        std::fs::create_dir(root.join("objects")).unwrap();
+        assert_eq!(protected_beside(&root), [NO_REDIRECTION, "HEAD"]);
+        std::fs::write(root.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        assert_eq!(protected_beside(&root), RUNS_CODE, "it is a repository");
+        std::fs::write(root.join(GIT), "gitdir: elsewhere\n").unwrap();
+        assert!(protected_beside(&root).is_empty(), "git stops at the file");
+    }
+
+    #[test]
+    fn a_repository_under_another_name_in_the_project_is_protected() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let store = root.join("a/store");
+        std::fs::create_dir_all(&store).unwrap();
+        std::fs::write(root.join(GIT), "gitdir: a/store\n").unwrap();
+        let protected = names(&[GIT]);
+        assert_eq!(RepositoryAccess::of(&root, &protected).protected, protected, "no repository");
+        std::fs::write(store.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        let access = RepositoryAccess::of(&root, &protected);
+        let expected =
+            [GIT, "a/store/config", "a/store/config.worktree", "a/store/hooks", "a/store/commondir"];
+        assert_eq!(access.protected, names(&expected));
+        assert_eq!(access.repository.as_deref(), Some(store.as_path()));
+        for outside in ["..", ".", "/"] {
+            std::fs::write(root.join(GIT), format!("gitdir: {outside}\n")).unwrap();
+            assert_eq!(separate_repository(&root), None, "{outside}");
         }
     }
 

@@ -14,6 +14,7 @@ mod killed_shims;
 mod limits;
 mod listeners;
 mod own_folders;
+mod repositories;
 mod secrets;
 mod session_commands;
 

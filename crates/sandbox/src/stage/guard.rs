@@ -27,7 +27,7 @@ use self::judge::Finding;
 use super::root;
 use crate::limits;
 use crate::order::Report;
-use crate::protect::Placeholders;
+use crate::protect::{Placeholders, is_outside_repository};
 
 /// Why everything inside must be ended: what happened at which path, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ impl Breach {
 /// A protected name, and what is known of it.
 struct Guarded {
     name: OsString,
+    /// The name under which something is put there.
+    laid_as: OsString,
     /// Nothing needs to stand there.
     is_optional: bool,
     /// It was optional, and was removed.
@@ -72,8 +74,9 @@ pub(super) struct Guard {
     laid: Vec<(PathBuf, Placeholders)>,
 }
 
-/// Names that git removes when they are empty; an agent that makes them anew gains nothing.
-const OPTIONAL: &[&str] = &["packed-refs", "objects/pack", "objects/info", "modules", "worktrees"];
+/// Names that git removes when they are empty; an agent that makes them anew gains nothing. `worktrees` is not among them: what
+/// lies in it says where the repositories of other trees are, also of trees that are made later.
+const OPTIONAL: &[&str] = &["packed-refs", "objects/pack", "objects/info", "modules"];
 
 impl Guard {
     /// Looks at everything that is covered: folders, and the paths in them. Must be called in the root in which they are.
@@ -86,7 +89,14 @@ impl Guard {
                 let path = Path::new(folder).join(name);
                 let (Some(parent), Some(own)) = (path.parent(), path.file_name()) else { continue };
                 let is_optional = OPTIONAL.iter().any(|optional| path.ends_with(optional));
-                let guarded = Guarded { name: own.to_owned(), is_optional, is_gone: false, settings: None };
+                let laid_as = if is_outside_repository(name) { name.as_os_str() } else { own };
+                let guarded = Guarded {
+                    name: own.to_owned(),
+                    laid_as: laid_as.to_owned(),
+                    is_optional,
+                    is_gone: false,
+                    settings: None,
+                };
                 by_folder.entry(parent.to_owned()).or_default().push(guarded);
             }
         }
@@ -281,7 +291,7 @@ impl Guard {
                 // A folder in its place would be no configuration.
                 return Err(breach("was removed"));
             }
-            let laid = Placeholders::lay(&place.path, std::slice::from_ref(&own));
+            let laid = Placeholders::lay(&place.path, std::slice::from_ref(&place.names[name].laid_as));
             let laid = laid.map_err(|_| breach("was removed, and nothing could be put in its place"))?;
             self.laid.push((path.clone(), laid));
         }

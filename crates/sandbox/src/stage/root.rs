@@ -459,7 +459,7 @@ fn protect(root: &OwnedFd, folder: &OsStr, names: &[OsString]) -> Result<(), Fau
         open_in(root, Path::new(OsStr::from_bytes(at.strip_prefix(b"/").unwrap_or(at)))).map_err(&step)?;
     // A folder with mounts below it can be moved away, one that is a mount itself cannot.
     let mut parents: Vec<&Path> = names.iter().flat_map(|name| Path::new(name).ancestors().skip(1)).collect();
-    parents.retain(|parent| !parent.as_os_str().is_empty());
+    parents.retain(|parent| !matches!(parent.as_os_str().as_bytes(), b"" | b"."));
     // Parents come before what is in them.
     parents.sort_unstable();
     parents.dedup();

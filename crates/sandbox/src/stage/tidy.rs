@@ -42,22 +42,28 @@ const CONFIG_MAX: usize = 64 * 1024;
 pub(super) struct AfterCommand {
     root: OsString,
     is_new: bool,
+    has_no_head: bool,
 }
 
 impl AfterCommand {
     pub(super) fn of(order: &Order) -> Self {
-        Self { root: order.root.clone(), is_new: order.new_repository }
+        Self { root: order.root.clone(), is_new: order.new_repository, has_no_head: order.has_no_head }
     }
 
     /// Puts it right. Must be called when no process of the sandbox is left. Nobody is there to be told of an error; what
     /// stays is looked at again by the next command.
     pub(super) fn tidy(&self) {
-        if !self.is_new {
+        if !self.is_new && !self.has_no_head {
             return;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(Path::new(&self.root), flags, Mode::empty()) else { return };
-        let _ = tidy_repository(&root);
+        if self.is_new {
+            let _ = tidy_repository(&root);
+        }
+        if self.has_no_head {
+            let _ = remove_head(&root);
+        }
     }
 }
 
@@ -88,6 +94,14 @@ pub(crate) fn remove(folder: &OwnedFd, name: &Path) -> io::Result<()> {
         }
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+}
+
+/// Removes what makes git take the root itself for a repository, where nothing was before: git would run what the `config` in it
+/// names, as soon as there is no `.git`.
+fn remove_head(root: &OwnedFd) -> io::Result<()> {
+    let is_there = |name: &str| rustix::fs::statat(root, Path::new(name), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let is_repository = is_there("commondir") || (is_there("objects") && is_there("refs"));
+    if is_there("HEAD") && is_repository { remove(root, Path::new("HEAD")) } else { Ok(()) }
 }
 
 /// Leaves of a repository that a command made what holds its content.
@@ -172,7 +186,8 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), dir.path().join(".git/hooks/deep/link")).unwrap();
         std::fs::write(dir.path().join(".git/commondir"), "x").unwrap();
         std::fs::write(dir.path().join(".git/config"), "[core]\n\tbare = false\n\tpager = evil\n").unwrap();
-        let after = AfterCommand { root: dir.path().as_os_str().to_owned(), is_new: true };
+        let after =
+            AfterCommand { root: dir.path().as_os_str().to_owned(), is_new: true, has_no_head: false };
         after.tidy();
         assert!(outside.path().join("kept").exists());
         assert!(!dir.path().join(".git/hooks").exists() && !dir.path().join(".git/commondir").exists());
@@ -182,5 +197,28 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), dir.path().join(".git")).unwrap();
         after.tidy();
         assert!(dir.path().join(".git").symlink_metadata().is_err() && outside.path().join("kept").exists());
+    }
+
+    #[test]
+    fn the_root_is_not_left_as_a_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().as_os_str().to_owned();
+        let after = AfterCommand { root: root.clone(), is_new: false, has_no_head: true };
+        let head = dir.path().join("HEAD");
+        std::fs::write(&head, "ref: refs/heads/main\n").unwrap();
+        after.tidy();
+        assert!(head.exists(), "a file of this name alone is none");
+        for folder in ["objects", "refs"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        AfterCommand { root, is_new: true, has_no_head: false }.tidy();
+        assert!(head.exists(), "it was there before");
+        after.tidy();
+        assert!(!head.exists() && dir.path().join("refs").exists());
+        std::os::unix::fs::symlink("objects/x", &head).unwrap();
+        std::fs::remove_dir(dir.path().join("refs")).unwrap();
+        std::fs::write(dir.path().join("commondir"), "elsewhere\n").unwrap();
+        after.tidy();
+        assert!(head.symlink_metadata().is_err(), "the rest may be elsewhere");
     }
 }

@@ -11,7 +11,7 @@ use super::{hostile_stage, run_as_agent};
 use crate::stage::{Agent, Stage, contents, script};
 
 /// Creates a session of the hostile agent in the sandbox; returns its id.
-async fn contained_session(stage: &Stage, network: &str) -> Result<String> {
+pub(super) async fn contained_session(stage: &Stage, network: &str) -> Result<String> {
     contained_session_in(stage, network, "").await
 }
 
