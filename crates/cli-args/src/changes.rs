@@ -41,6 +41,9 @@ pub struct MergeArgs {
     /// The message of the merge commit, or the description of the merge request
     #[arg(long, short, value_name = "MESSAGE")]
     pub message: Option<String>,
+    /// Merge although the branch changes files by which other programs run code, such as .mcp.json or .envrc
+    #[arg(long, conflicts_with = "request")]
+    pub allow_protected: bool,
     /// Push the branch and open a merge request on the project's GitLab or GitHub instead of merging here
     #[arg(long, conflicts_with = "squash")]
     pub request: bool,

@@ -116,6 +116,9 @@ pub const REBASE_COMMITS_MAX: usize = 500;
 /// Conflicting files that an error names; git names the others.
 pub const CONFLICTS_NAMED_MAX: usize = 10;
 
+/// Most protected names that the refusal of a merge lists; the rest is counted.
+pub const PROTECTED_NAMED_MAX: usize = 10;
+
 /// Longest name of a session made from its prompt: lists show 20 letters, of which a number needs three.
 pub const NAME_FROM_PROMPT_MAX_BYTES: usize = 17;
 

@@ -64,6 +64,7 @@ impl WorktreeService for Obey {
             commit_message: request.commit_message,
             squash: request.squash,
             message: request.message,
+            allow_protected: request.allow_protected,
         });
         let merged = match merge {
             Ok(merge) => self.supervisor.worktrees().merge(merge).await,

@@ -67,6 +67,7 @@ pub(super) async fn merge(console: &mut Console, args: MergeArgs) -> Result<Exit
         commit_message: args.commit.unwrap_or_default(),
         squash: args.squash,
         message: args.message.unwrap_or_default(),
+        allow_protected: args.allow_protected,
     };
     let merged = client.worktrees().merge(request).await?.into_inner();
     if console.out.json {

@@ -24,6 +24,8 @@ pub struct MergeRequest {
     pub squash: bool,
     /// The message of the merge commit; empty: as git words it.
     pub message: String,
+    /// Merges although files change by which other programs run code, or that say what agents may do.
+    pub allow_protected: bool,
 }
 
 /// The result of a merge.
@@ -82,6 +84,9 @@ impl Worktrees {
             merge_commit(&tree, &isolation, &target, &ours, &request).await?
         };
         if !merged.up_to_date {
+            if !request.allow_protected {
+                check_protected(&tree, &isolation, &target, &merged.commit).await?;
+            }
             self.move_branch(&tree, &target, &merged.commit).await?;
         }
         if ours != head {
@@ -229,6 +234,36 @@ async fn target(tree: &OpenTree, into: &str) -> Result<Target, Error> {
         )
     })?;
     Ok(Target { name, commit })
+}
+
+/// Refuses a merge that changes a protected name in the project's root. An agent in the sandbox cannot write such a file, but commit
+/// one without writing it; merged, it would stand where programs look for it.
+async fn check_protected(
+    tree: &OpenTree,
+    isolation: &HookIsolation,
+    target: &Target,
+    new: &str,
+) -> Result<(), Error> {
+    let mut args =
+        vec!["diff-tree", "-r", "-z", "--name-only", "--no-renames", target.commit.as_str(), new, "--"];
+    args.extend(sandbox::PROTECTED);
+    let printed = isolation.run(&tree.path, &isolation.no_index(), &args).await?;
+    let printed = String::from_utf8_lossy(&printed);
+    let mut names = printed.split('\0').filter(|name| !name.is_empty());
+    let named: Vec<&str> = names.by_ref().take(limits::PROTECTED_NAMED_MAX).collect();
+    let Some(first) = named.first() else { return Ok(()) };
+    let more = match names.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(git::failed(&format!(
+        "merging into {} would change {}{more}, by which other programs run code or learn what agents may do; nothing was changed. \
+         Look at it with `git -C {} show HEAD:{}`, then merge with --allow-protected",
+        short_name(&target.name),
+        named.join(", "),
+        tree.path.display(),
+        first,
+    )))
 }
 
 /// Makes the commit that merges the tree's commit into the target.

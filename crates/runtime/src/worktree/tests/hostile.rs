@@ -166,6 +166,35 @@ async fn a_repository_cannot_run_its_own_code_while_it_is_compared_and_merged() 
     quiet("collecting");
 }
 
+/// An agent in the sandbox cannot write such a file, but commit one.
+#[tokio::test]
+async fn a_protected_file_that_was_committed_unseen_is_merged_only_when_allowed() {
+    let bench = Bench::new().await;
+    let made = bench.worktrees.create(bench.asked("x", "x", true)).await.unwrap();
+    std::fs::write(made.path.join("content"), "{}").unwrap();
+    let blob = output(&made.path, &["hash-object", "-w", "content"]);
+    std::fs::remove_file(made.path.join("content")).unwrap();
+    let hidden = [".mcp.json", ".vscode/tasks.json"];
+    for name in hidden {
+        let entry = format!("100644,{},{name}", blob.trim());
+        git(&made.path, &["update-index", "--add", "--cacheinfo", &entry]);
+    }
+    git(&made.path, &["-c", "user.name=T", "-c", "user.email=t@e.invalid", "commit", "-qm", "hidden"]);
+    for name in hidden {
+        git(&made.path, &["update-index", "--assume-unchanged", name]);
+    }
+    let tree = TreeName { id: made.id.clone(), ..TreeName::default() };
+    for squash in [false, true] {
+        let request = MergeRequest { tree: tree.clone(), squash, ..MergeRequest::default() };
+        let refused = bench.worktrees.merge(request).await.unwrap_err();
+        assert!(hidden.iter().all(|name| refused.message.contains(name)), "{refused}");
+        assert!(!bench.repo.join(".mcp.json").exists() && !bench.repo.join(".vscode").exists());
+    }
+    let request = MergeRequest { tree, allow_protected: true, ..MergeRequest::default() };
+    bench.worktrees.merge(request).await.unwrap();
+    assert_eq!(std::fs::read_to_string(bench.repo.join(".mcp.json")).unwrap(), "{}");
+}
+
 /// Runs git in a way that does not trigger the traps.
 fn output_quietly(repo: &Path, name: &str) -> String {
     output(repo, &["-c", "core.fsmonitor=false", "rev-parse", name]).trim().to_owned()
