@@ -68,7 +68,8 @@ impl ServerReflection for Reflection {
         let lazy = Arc::clone(&self.0);
         let answers = request.into_inner().map(move |request| {
             let request = request?;
-            let index = lazy.index().map_err(|error| Status::internal(format!("the descriptors: {error}")))?;
+            let index =
+                lazy.index().map_err(|error| Status::internal(format!("the descriptors: {error}")))?;
             Ok(index.respond(request))
         });
         Ok(Response::new(Box::pin(answers)))

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(protected_beside(&root), [NO_REDIRECTION, "HEAD"]);
         std::fs::write(root.join("HEAD"), "ref: refs/heads/main\n").unwrap();
         assert_eq!(protected_beside(&root), RUNS_CODE, "it is a repository");
-        std::fs::write(root.join(GIT), "gitdir: elsewhere\n").unwrap();
+        std::fs::write(root.join(DOT_GIT), "gitdir: elsewhere\n").unwrap();
         assert!(protected_beside(&root).is_empty(), "git stops at the file");
     }
 
@@ -283,17 +283,17 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let store = root.join("a/store");
         std::fs::create_dir_all(&store).unwrap();
-        std::fs::write(root.join(GIT), "gitdir: a/store\n").unwrap();
-        let protected = names(&[GIT]);
+        std::fs::write(root.join(DOT_GIT), "gitdir: a/store\n").unwrap();
+        let protected = names(&[DOT_GIT]);
         assert_eq!(RepositoryAccess::of(&root, &protected).protected, protected, "no repository");
         std::fs::write(store.join("HEAD"), "ref: refs/heads/main\n").unwrap();
         let access = RepositoryAccess::of(&root, &protected);
         let expected =
-            [GIT, "a/store/config", "a/store/config.worktree", "a/store/hooks", "a/store/commondir"];
+            [DOT_GIT, "a/store/config", "a/store/config.worktree", "a/store/hooks", "a/store/commondir"];
         assert_eq!(access.protected, names(&expected));
         assert_eq!(access.repository.as_deref(), Some(store.as_path()));
         for outside in ["..", ".", "/"] {
-            std::fs::write(root.join(GIT), format!("gitdir: {outside}\n")).unwrap();
+            std::fs::write(root.join(DOT_GIT), format!("gitdir: {outside}\n")).unwrap();
             assert_eq!(separate_repository(&root), None, "{outside}");
         }
     }

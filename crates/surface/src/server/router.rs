@@ -87,10 +87,9 @@ struct ServiceName {
 /// Returns the full names of the services we publish.
 fn services() -> Result<Vec<String>, prost::DecodeError> {
     let set = <ServiceNames as prost::Message>::decode(wire::DESCRIPTORS)?;
-    let named = set
-        .file
-        .iter()
-        .flat_map(|file| file.service.iter().map(move |service| format!("{}.{}", file.package, service.name)));
+    let named = set.file.iter().flat_map(|file| {
+        file.service.iter().map(move |service| format!("{}.{}", file.package, service.name))
+    });
     Ok(named.collect())
 }
 
