@@ -174,8 +174,12 @@ impl Output {
     pub fn styled_line(&mut self, pieces: &[(TextStyle, &str)]) -> Result<(), Failure> {
         self.begin_out()?;
         for (style, text) in pieces {
-            let text = clean(text, self.out.terminal);
+            let text = clean(text);
             self.out.write(*style, &text)?;
+        }
+        // A line of a file that ends like this stays as it is: a patch is applied from a pipe.
+        if !self.out.terminal && pieces.last().is_some_and(|(_, text)| text.ends_with('\r')) {
+            self.out.to.write_all(b"\r")?;
         }
         self.out.to.write_all(b"\n")?;
         self.out.to.flush()?;
@@ -204,7 +208,7 @@ impl Output {
     pub fn say_rendered(&mut self, line: &StyledLine) -> Result<(), Failure> {
         self.begin_err()?;
         for (style, text) in line {
-            let text = clean(text, self.err.terminal);
+            let text = clean(text);
             self.err.write(*style, &text)?;
         }
         self.err.to.write_all(b"\n")?;
@@ -233,7 +237,7 @@ impl Output {
 
     /// Writes streaming text of the result.
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
-        let text = clean(text, self.out.terminal);
+        let text = clean(text);
         self.hide_status()?;
         self.share_cursor_with_out()?;
         self.out.write(TextStyle::Plain, &text)?;
@@ -281,7 +285,7 @@ impl Output {
     /// Prints a message that must be seen.
     pub fn say(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         self.begin_err()?;
-        let text = clean(text, self.err.terminal);
+        let text = clean(text);
         self.err.write(style, &text)?;
         self.err.to.write_all(b"\n")?;
         Ok(self.err.to.flush()?)
@@ -296,7 +300,7 @@ impl Output {
         if self.err_fresh {
             self.begin_err()?;
         }
-        let text = clean(text, self.err.terminal);
+        let text = clean(text);
         self.err.write(style, &text)?;
         self.err.to.flush()?;
         if !text.is_empty() {
@@ -322,7 +326,7 @@ impl Output {
         if self.status_shown || !self.err.terminal || !self.out_fresh || !self.err_fresh {
             return Ok(());
         }
-        self.err.write(TextStyle::Bold, &clean(&question, true))?;
+        self.err.write(TextStyle::Bold, &clean(&question))?;
         self.status_shown = true;
         Ok(self.err.to.flush()?)
     }
@@ -350,7 +354,7 @@ impl Output {
         if !self.err.terminal || self.quiet || self.json {
             return Ok(());
         }
-        let text = client::format::shorten(&client::format::one_line(&clean(text, true)), NOTICE_MAX_CHARS);
+        let text = client::format::shorten(&client::format::one_line(&clean(text)), NOTICE_MAX_CHARS);
         let notice = format!("\x1b]9;{text}\x07");
         // tmux passes on what is wrapped for it, where it is allowed to, and ignores it otherwise.
         let notice = if self.in_tmux { format!("\x1bPtmux;\x1b{notice}\x1b\\") } else { notice };
@@ -367,7 +371,7 @@ impl Output {
 
     fn status_in(&mut self, style: TextStyle, text: &str) -> Result<(), Failure> {
         if let Some(prompt) = &self.prompt {
-            prompt.set_status(&clean(text, true));
+            prompt.set_status(&clean(text));
             return Ok(());
         }
         let busy = !self.err_fresh || (self.out.terminal && !self.out_fresh);
@@ -375,7 +379,7 @@ impl Output {
             return Ok(());
         }
         let room = self.width.unwrap_or(DEFAULT_WIDTH).saturating_sub(1);
-        let text = client::format::shorten(&clean(text, true), room);
+        let text = client::format::shorten(&clean(text), room);
         self.err.to.write_all(b"\r\x1b[2K")?;
         self.err.write(style, &text)?;
         self.status_shown = true;
@@ -440,15 +444,15 @@ impl Output {
     }
 }
 
-/// Removes control characters from text for a terminal: output of an agent or a tool must not move the
-/// cursor, change the title or answer for the user. Files and pipes get the text unchanged.
-fn clean(text: &str, terminal: bool) -> std::borrow::Cow<'_, str> {
+/// Removes control characters: output of an agent or a tool must not move the cursor, change the title or answer for the
+/// user. From files and pipes too: they are shown on terminals later. JSON, and what is passed on as bytes, is not text.
+fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     // The second range reverses the direction of text, which can make a command look like another one.
     let harmful = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if !terminal || !text.contains(harmful) {
+    if !text.contains(harmful) {
         return text.into();
     }
     text.chars().filter(|c| !harmful(*c)).collect::<String>().into()

@@ -80,14 +80,18 @@ fn the_status_line_gives_way() {
 }
 
 #[test]
-fn a_terminal_gets_no_control_characters_and_a_pipe_gets_all() {
+fn neither_a_terminal_nor_a_pipe_gets_control_characters() {
     let (mut output, both) = on_terminal();
     output.line("a\x1b]0;title\x07b\tc").unwrap();
     assert_eq!(both.text(), "a]0;titleb\tc\n");
     let out = Buffer::default();
     let mut output = Output::to_buffers(out.clone(), Buffer::default(), &Global::default(), false);
-    output.text("a\x1b[1mb").unwrap();
-    assert_eq!(out.text(), "a\x1b[1mb");
+    output.text("a\x1b[1mb\u{202e}\r\u{9b}c\n").unwrap();
+    // A file with such lines is shown as a patch, which must fit the file.
+    output.line("a\x1b]52;c;eA==\x07\rb\r").unwrap();
+    output.json(&"a\x1b").unwrap();
+    output.bytes(b"\x1b[1m").unwrap();
+    assert_eq!(out.text(), "a[1mbc\na]52;c;eA==b\r\n\"a\\u001b\"\n\x1b[1m");
 }
 
 #[test]
