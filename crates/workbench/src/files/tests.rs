@@ -179,6 +179,26 @@ fn protected_names_are_not_written_by_any_way() {
     assert!(!project.root.join(".claude").exists());
 }
 
+/// Git takes a folder with these for a repository, and runs what its configuration names.
+#[test]
+fn no_repository_is_made_of_the_root_and_one_under_another_name_stays() {
+    for resolver in BOTH {
+        let project = Project::new();
+        let root = project.open(resolver);
+        fs::remove_dir_all(project.root.join(".git")).unwrap();
+        for path in ["refs/heads/main", "commondir", "./refs"] {
+            assert_eq!(root.write(path, b"x").unwrap_err().code, ErrorCode::NotAllowed, "{path}");
+        }
+        root.write("objects/x", b"x").unwrap();
+        fs::create_dir_all(project.root.join("store")).unwrap();
+        fs::write(project.root.join("store/HEAD"), "ref: refs/heads/main\n").unwrap();
+        root.write("store/config", b"x").unwrap();
+        fs::write(project.root.join(".git"), "gitdir: store\n").unwrap();
+        assert_eq!(root.write("store/config", b"y").unwrap_err().code, ErrorCode::NotAllowed);
+        root.write("refs/heads/main", b"x").unwrap();
+    }
+}
+
 #[test]
 fn sizes_are_limited() {
     let project = Project::new();

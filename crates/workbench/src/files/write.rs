@@ -127,13 +127,23 @@ impl ProjectRoot {
     /// Rejects a path below one of the protected names.
     fn check_protected(&self, path: &str, below: &Path) -> Result<(), Error> {
         let first = below.components().next().map(Component::as_os_str);
-        if first.is_some_and(|first| self.protected.iter().any(|name| name == first)) {
+        if first.is_some_and(|first| self.protected.iter().any(|name| name == first))
+            || self.is_of_repository(below, first)
+        {
             return Err(Error::new(
                 ErrorCode::NotAllowed,
                 format!("path: {path} is protected; change it yourself, outside the workbench"),
             ));
         }
         Ok(())
+    }
+
+    /// Whether a path would make a repository of the root, or is in the root's repository under another name.
+    fn is_of_repository(&self, below: &Path, first: Option<&OsStr>) -> bool {
+        let beside = sandbox::protected_beside(&self.path);
+        let makes_one =
+            first.is_some_and(|first| beside.iter().any(|name| Path::new(name).file_name() == Some(first)));
+        makes_one || sandbox::separate_repository(&self.path).is_some_and(|(own, _)| below.starts_with(own))
     }
 
     /// Opens a folder beneath the root, creating missing ones. At this point no part may be a link.
