@@ -391,12 +391,14 @@ impl ConnectionContext {
         self.out.note(|notes| notes.prompt(&shared.id, Some(&open.noted())));
     }
 
-    /// Registers this editor's tools for the agent; they replace those of another editor.
+    /// Registers this editor's tools for the agent; they replace those of another editor. An agent in the sandbox gets none: an
+    /// editor reads, writes and runs outside of it, wherever links that the agent made lead.
     async fn offer_tools(&self, snapshot: &Snapshot) -> Result<(), RpcError> {
         if !self.defaults.lends_tools {
             return Ok(());
         }
-        let tools = editor_tools::of(&self.client());
+        let is_contained = snapshot.spec.containment.sandbox.is_some();
+        let tools = if is_contained { Vec::new() } else { editor_tools::of(&self.client()) };
         let known = snapshot.state.tools.get(editor_tools::SOURCE).map(Vec::as_slice).unwrap_or_default();
         if known == tools {
             return Ok(());

@@ -1,6 +1,6 @@
 //! What an editor offers becomes tools of the agent: files through its buffers, commands in its terminals.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::acp::Editor;
 use serde_json::{Value, json};
 
@@ -70,6 +70,35 @@ async fn an_agent_reads_through_the_editor(agent: Agent) -> Result<()> {
     );
     let ends = editor.updates_of(&session, "tool_call_update");
     ensure!(ends.iter().any(|end| end["content"].to_string().contains("unsaved words")), "{ends:#?}");
+    editor.close().await?;
+    stage.close().await
+}
+
+/// An editor reads every file of its user.
+#[tokio::test]
+async fn an_agent_in_the_sandbox_gets_no_tools_of_the_editor() -> Result<()> {
+    let stage = Stage::open_with(Agent::Scripted, |world| {
+        std::fs::create_dir_all(world.path("config/obey"))?;
+        let text = "[sandbox]\nagents = true\nnetwork = \"model\"\nmodel_hosts = [\"model.invalid:443\"]\n";
+        std::fs::write(world.path("config/obey/config.toml"), text)?;
+        Ok(std::fs::write(world.path("secret"), "canary")?)
+    });
+    let stage = stage.await?.context("the scripted agent is part of the daemon")?;
+    let mut editor = offering(&stage).await?;
+    let session = editor.open(&stage.world.project()).await?;
+    let file = stage.world.path("secret");
+    let steps = json!([
+        call("editor_read_file", json!({"path": file})),
+        call("editor_write_file", json!({"path": file, "content": "new words"})),
+        call("editor_run_command", json!({"command": "make"})),
+        {"text": "done"},
+    ]);
+    let id = editor.prompt(&session, &script(Agent::Scripted, "all of it", &steps)).await?;
+    let asked = serve(&mut editor, id, &[]).await?;
+    let reached = |method: &&str| method.starts_with("fs/") || method.starts_with("terminal/");
+    ensure!(!methods(&asked).iter().any(reached), "{asked:#?}");
+    let info = stage.cli().run(&["session", "info", &session]).await?;
+    ensure!(info.stdout.contains("sandbox, network model"), "{info:?}");
     editor.close().await?;
     stage.close().await
 }
