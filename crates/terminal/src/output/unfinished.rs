@@ -33,7 +33,7 @@ impl Output {
                 let width = c.width().unwrap_or_default();
                 room.checked_sub(width).map(|rest| room = rest).is_some()
             };
-            let text: String = clean(text, true).replace('\t', "    ").chars().take_while(fits).collect();
+            let text: String = clean(text).replace('\t', "    ").chars().take_while(fits).collect();
             match self.out.color && *style != TextStyle::Plain {
                 true => row.push_str(&format!("{}{text}\x1b[0m", style.code())),
                 false => row.push_str(&text),
