@@ -12,6 +12,7 @@ pub mod metric;
 pub mod process_look;
 pub mod process_tree;
 pub mod project_file;
+pub mod trace;
 mod user_name;
 
 pub use ids::session as new_session_id;

@@ -14,7 +14,6 @@ pub mod retention;
 pub mod session;
 pub mod shared_budgets;
 pub mod supervisor;
-pub mod trace;
 pub mod workers;
 pub mod worktree;
 
@@ -26,5 +25,6 @@ pub use ::overview;
 pub use ::settings;
 pub use agent_process as process;
 pub use campaigns::{campaign, client_keys, environments, records};
+pub use host::trace;
 pub use session::{Applied, SessionHandle, Snapshot};
 pub use supervisor::{BegunSession, ImportedSession, ListedConversation, NewSession, Supervisor};

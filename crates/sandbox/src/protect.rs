@@ -1,9 +1,7 @@
 //! Protected names of a project that are absent: an empty folder is put in each place while commands or agents run, so that
 //! the sandbox has something to cover, and taken away again. Empty folders are invisible to git. At a repository's
 //! `commondir` git wants a path; there a file stands that says what git assumes without it.
-//!
 //! Outside, a folder that stands there is the user's to fill: what is put in makes it the user's own, and it stays.
-//!
 //! Several commands, agents and daemons may share a placeholder: each holds a lock on it, and only who can get the lock
 //! for itself removes it. One that a crash left behind is known by its mode and taken over. A command that follows another
 //! at once finds the placeholders where they are: making and removing them takes longer than most commands.

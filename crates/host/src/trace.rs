@@ -52,13 +52,13 @@ pub fn call_span(method: &'static str, protocol: &'static str, caller: &TracePar
 }
 
 /// Returns the place of the call that is being served by this task.
-pub(crate) fn current_place() -> Option<TraceParent> {
+pub fn current_place() -> Option<TraceParent> {
     RECEIVER.get().and_then(|receiver| (receiver.place_of)(&Span::current()))
 }
 
 /// The spans of a session's open turn.
 #[derive(Default)]
-pub(crate) struct TurnTrace {
+pub struct TurnTrace {
     /// The call whose prompt starts the next turn.
     caller: Option<TraceParent>,
     turn: Option<Span>,
@@ -68,11 +68,12 @@ pub(crate) struct TurnTrace {
 
 impl TurnTrace {
     /// Remembers who asked for the next turn; `None` forgets it.
-    pub(crate) fn set_caller(&mut self, caller: Option<TraceParent>) {
+    pub fn set_caller(&mut self, caller: Option<TraceParent>) {
         self.caller = caller;
     }
 
-    pub(crate) fn turn_started(&mut self, spec: &SessionSpec, turn: TurnId) {
+    /// Begins the turn's spans.
+    pub fn turn_started(&mut self, spec: &SessionSpec, turn: TurnId) {
         let Some(receiver) = RECEIVER.get() else { return };
         // Not a child for `tracing`, which would keep the call's span open as long as the turn.
         let span = tracing::info_span!(
@@ -88,11 +89,13 @@ impl TurnTrace {
         self.turn = Some(span);
     }
 
-    pub(crate) fn output_began(&mut self) {
+    /// Ends the span that waits for the first output.
+    pub fn output_began(&mut self) {
         self.first_output = None;
     }
 
-    pub(crate) fn turn_ended(&mut self, reason: EndReason) {
+    /// Ends the turn's spans.
+    pub fn turn_ended(&mut self, reason: EndReason) {
         self.first_output = None;
         if let Some(turn) = self.turn.take() {
             turn.record("end_reason", reason.name());
